@@ -6,8 +6,19 @@
 #![forbid(unsafe_code)]
 
 // The core.
+pub mod answer;
+pub mod breakglass;
+pub mod bundle;
 pub mod cluster;
 pub mod objects;
+pub mod policies;
+pub mod policy;
 pub mod pullspec;
 pub mod release;
+pub mod retain;
+pub mod review;
+pub mod settings;
+pub mod text;
+pub mod upgrade;
+pub mod verdict;
 pub mod version;
