@@ -1,5 +1,7 @@
 //! From what policies ask for to one verdict: modes, `onUnknown`, overrides, hosted control planes.
 
+use std::fmt::Write;
+
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -288,11 +290,12 @@ const OVERRIDE_FIELD: &str = "metadata.annotations[airgate.io/override]";
 
 /// The text of a denial with the rule that made it and, where one exists, the way out in an emergency.
 fn block(text: &Text, policy: &Policy, opens: bool, note: Option<&str>) -> String {
+    // Writing to a String cannot fail.
     let mut block = text.block();
     if let Some(note) = note {
-        block.push_str(&format!("\n  note:  the {} annotation {note}", crate::breakglass::ANNOTATION));
+        let _ = write!(block, "\n  note:  the {} annotation {note}", crate::breakglass::ANNOTATION);
     }
     let emergency = if opens { "; it also tells the way out in an emergency" } else { "" };
-    block.push_str(&format!("\n  rule:  {} (airgate policies explain {0}{emergency})", policy.id));
+    let _ = write!(block, "\n  rule:  {} (airgate policies explain {0}{emergency})", policy.id);
     block
 }

@@ -1,7 +1,7 @@
 //! `release-in-use`: no release that the cluster still needs leaves it with an InternalReleaseImage.
 
 use crate::bundle::{self, Bundle, Match};
-use crate::cluster::{Missing, Provenance};
+use crate::cluster::{Missing, Provenance, RenderedReleases};
 use crate::objects::cluster_version::ClusterVersion;
 use crate::objects::internal_release_image::{InternalReleaseImage, MachineConfigNode};
 use crate::policy::{Context, FactKind, Guard, Judgement, Policy, Step};
@@ -133,7 +133,7 @@ fn kept(context: &Context<'_>, judgement: &mut Judgement, missing: &mut Vec<Miss
     let rendered = cluster.rendered_releases.reliable("rendered MachineConfigs", context.now);
     match (pools, rendered) {
         (Ok(Some(pools)), Ok(rendered)) if !pools.is_empty() => {
-            let none = Default::default();
+            let none = RenderedReleases::new();
             let added = retain::add_pools(&mut kept, pools, rendered.unwrap_or(&none), context.catalog);
             missing.extend(added.err());
         }
