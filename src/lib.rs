@@ -22,3 +22,9 @@ pub mod text;
 pub mod upgrade;
 pub mod verdict;
 pub mod version;
+
+// Pure too, beside the core: what people do, turned into reviews.
+pub mod action;
+pub mod engine;
+pub mod problem;
+pub mod resource;

@@ -65,6 +65,20 @@ impl Guard {
         }
     }
 
+    /// For a person.
+    #[must_use]
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::ClusterVersionStep => {
+                "UPDATE of ClusterVersion: spec.desiredUpdate version, image, architecture or mode, or force switched on"
+            }
+            Self::ClusterVersionCreateWithTarget => "CREATE of ClusterVersion with a spec.desiredUpdate",
+            Self::ClusterVersionDelete => "DELETE of ClusterVersion",
+            Self::InternalReleaseImageDrop => "UPDATE of InternalReleaseImage that drops an entry of spec.releases",
+            Self::InternalReleaseImageDelete => "DELETE of InternalReleaseImage",
+        }
+    }
+
     /// Whether an allow of it cannot be undone, so that it must rest on live facts.
     #[must_use]
     pub fn irreversible(self) -> bool {
@@ -195,6 +209,26 @@ impl Policy {
     #[must_use]
     pub fn on_unknown(&self, settings: &Settings) -> OnUnknown {
         settings.policies.get(self.id).and_then(|p| p.on_unknown).unwrap_or(self.on_unknown)
+    }
+
+    /// The way out in an emergency, as the command that sets it. Policies that judge a value's form have none.
+    #[must_use]
+    pub fn emergency(&self) -> String {
+        let (object, from, target) = match (self.id, self.guards) {
+            ("digest-only", _) => return "no override opens it: name the image by digest".into(),
+            (_, [Guard::InternalReleaseImageDrop | Guard::InternalReleaseImageDelete, ..]) => {
+                ("internalreleaseimage cluster", "cluster", "BUNDLE NAME, one entry a release; or delete")
+            }
+            (_, [Guard::ClusterVersionDelete, ..]) => ("clusterversion version", "CURRENT VERSION", "delete"),
+            _ => ("clusterversion version", "CURRENT VERSION", "sha256:DIGEST as requested, else VERSION or VERSION/Multi"),
+        };
+        format!(
+            "in an emergency, for one step, within 24 hours, recorded:\n  \
+             oc annotate {object} --overwrite {}='{{\"policy\":\"{}\",\"from\":\"{from}\",\"target\":\"{target}\",\
+             \"reason\":\"WHY\",\"expires\":\"RFC 3339 time\"}}'",
+            crate::breakglass::ANNOTATION,
+            self.id
+        )
     }
 
     #[must_use]

@@ -1,0 +1,46 @@
+//! The command line: verbs and the flags they share. Only this module and those below it print.
+
+mod check;
+mod output;
+mod policies;
+mod source;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The admission guard of air-gapped OpenShift clusters.
+#[derive(Debug, Parser)]
+#[command(name = "airgate", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Judge a request, an object or a planned step without sending it anywhere
+    Check(check::CheckArgs),
+    /// Run policy cases
+    Test(test::TestArgs),
+    /// List the policies, or explain one
+    Policies(policies::PoliciesArgs),
+}
+
+/// Usage or bad input.
+const EXIT_USAGE: u8 = 2;
+
+/// Parses the command line, runs the verb and reports what went wrong.
+pub fn run() -> ExitCode {
+    let cli = Cli::parse(); // exits 2 on a usage error, 0 on --help
+    let result = match cli.verb {
+        Verb::Check(args) => check::run(args),
+        Verb::Test(args) => test::run(&args),
+        Verb::Policies(args) => policies::run(&args),
+    };
+    result.unwrap_or_else(|error| {
+        output::error(&format!("{error:#}"));
+        ExitCode::from(EXIT_USAGE)
+    })
+}

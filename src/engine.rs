@@ -1,0 +1,46 @@
+//! One review, bytes to bytes: decode, judge, encode. The server and the command line both end here.
+
+use jiff::Timestamp;
+
+use crate::answer::Response;
+use crate::cluster::Snapshot;
+use crate::release::Catalog;
+use crate::review::{BadInput, Review};
+use crate::settings::Settings;
+use crate::verdict::{self, Verdict};
+
+/// What a verdict rests on beside the request.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    pub cluster: &'a Snapshot,
+    pub catalog: &'a Catalog,
+    pub settings: &'a Settings,
+    pub now: Timestamp,
+}
+
+/// A review that was judged, with its answer.
+#[derive(Debug)]
+pub struct Judged {
+    pub verdict: Verdict,
+    pub response: Response,
+    pub dry_run: bool,
+    /// The kind the request is about, for metrics.
+    pub kind: &'static str,
+    /// `resource.group` of a request that no policy guards.
+    pub unguarded: Option<String>,
+}
+
+/// Judges the body of a `POST /validate`.
+///
+/// # Errors
+/// [`BadInput`] where there is nothing to judge.
+pub fn judge(body: &[u8], facts: Facts<'_>) -> Result<Judged, BadInput> {
+    let review = Review::decode(body)?;
+    let verdict = verdict::judge(&review, facts.cluster, facts.catalog, facts.settings, facts.now);
+    let response = Response::to(&review, &verdict);
+    let unguarded = match &review.subject {
+        crate::review::Subject::Other(resource) => Some(resource.clone()),
+        _ => None,
+    };
+    Ok(Judged { verdict, response, dry_run: review.dry_run, kind: review.subject.kind(), unguarded })
+}
