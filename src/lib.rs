@@ -11,3 +11,7 @@ pub mod objects;
 pub mod pullspec;
 pub mod release;
 pub mod version;
+
+// The edges.
+pub mod files;
+pub mod problem;
