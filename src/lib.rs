@@ -13,5 +13,6 @@ pub mod release;
 pub mod version;
 
 // The edges.
+pub mod catalog;
 pub mod files;
 pub mod problem;
