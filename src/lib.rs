@@ -16,3 +16,6 @@ pub mod version;
 pub mod catalog;
 pub mod files;
 pub mod problem;
+pub mod projection;
+pub mod resource;
+pub mod state;

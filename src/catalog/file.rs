@@ -65,7 +65,8 @@ fn ours(document: &Value, faults: &mut Faults) -> bool {
         (API_VERSION, KIND) => return true,
         (version, KIND) => faults.add(format!("a {KIND} has apiVersion {API_VERSION}, not {version:?}")),
         (version, kind) if version.split('/').next() == Some("airgate.io") => {
-            faults.add(format!("{version} {kind:?} has no meaning in a directory of releases, {API_VERSION} {KIND} has"));
+            faults
+                .add(format!("{version} {kind:?} has no meaning in a directory of releases, {API_VERSION} {KIND} has"));
         }
         _ => {}
     }
@@ -205,7 +206,10 @@ mod tests {
     fn every_value_is_checked_and_named() {
         for (entry, expected) in [
             ("digest: '{D}', version: 4.19.9", Ok(())),
-            ("digest: '{D}', version: 4.19.9+x, previous: null, architecture: null, shards: [], components: []", Ok(())),
+            (
+                "digest: '{D}', version: 4.19.9+x, previous: null, architecture: null, shards: [], components: []",
+                Ok(()),
+            ),
             ("digest: '{D}', version: 4.19.9, components: ['quay.io/a/b@{D}']", Ok(())),
             ("digest: '{D}', version: 4.19", Err("version: 4.19 is read as a number")),
             ("digest: '{D}', version: v4.19.1", Err("version: \"v4.19.1\" is not")),
@@ -235,7 +239,10 @@ mod tests {
             ("kind: ReleaseCatalog\napiVersion: airgate.io/v1", Err("has apiVersion airgate.io/v1alpha1")),
             ("kind: ReleaseCatalog", Err("has apiVersion airgate.io/v1alpha1")),
             ("kind: ReleaseCatalog\napiVersion: airgate.io/v1alpha1", Err("releases is not a list")),
-            ("kind: ReleaseCatalog\napiVersion: airgate.io/v1alpha1\nreleases: [1]", Err("entry 1, 1 is not a release")),
+            (
+                "kind: ReleaseCatalog\napiVersion: airgate.io/v1alpha1\nreleases: [1]",
+                Err("entry 1, 1 is not a release"),
+            ),
             ("kind: A\n---\nkind: ReleaseCatalog\nreleases: []", Err("document 2, ")),
         ] {
             let read = read(&from_yaml(text).unwrap(), "x.yaml", Timestamp::UNIX_EPOCH);

@@ -131,7 +131,10 @@ mod tests {
         assert_eq!(documents[0]["c"], json!(4.1));
         assert_eq!(documents[0]["d"], "4.10");
         assert_eq!(documents[0]["f"], "2026-11-30T10:00:00Z");
-        assert_eq!(from_json("{\"a\":1}\n{\"b\":\"\\ud83d\\ude00\"} null").unwrap(), [json!({"a": 1}), json!({"b": "😀"})]);
+        assert_eq!(
+            from_json("{\"a\":1}\n{\"b\":\"\\ud83d\\ude00\"} null").unwrap(),
+            [json!({"a": 1}), json!({"b": "😀"})]
+        );
         assert!(from_yaml("").unwrap().is_empty() && from_json(" ").unwrap().is_empty());
     }
 
@@ -155,7 +158,10 @@ mod tests {
             assert!(from_yaml(&"- ".repeat(deep)).is_err());
             assert!(from_json(&format!("{}{}", "[".repeat(deep), "]".repeat(deep))).is_err());
         }
-        assert!(from_yaml(&format!("{}{}", "[".repeat(DEPTH), "]".repeat(DEPTH))).is_ok(), "what is allowed fits the stack");
+        assert!(
+            from_yaml(&format!("{}{}", "[".repeat(DEPTH), "]".repeat(DEPTH))).is_ok(),
+            "what is allowed fits the stack"
+        );
         assert!(from_yaml("a: .nan").is_err() && from_yaml("a: [1").is_err() && from_yaml("a: *b").is_err());
     }
 }
