@@ -7,6 +7,7 @@ pub mod upgrade;
 
 use serde_json::{Value, json};
 
+use crate::cluster::Missing;
 use crate::resource::ResourceId;
 use upgrade::UpgradeFlags;
 
@@ -39,9 +40,10 @@ pub struct Target {
 /// What is known of the stored object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stored {
-    Found(Value),
+    /// The object, and where it was read.
+    Found(Value, String),
     KnownAbsent,
-    Unknown,
+    Unknown(Missing),
 }
 
 /// Why an action has no review.
@@ -109,13 +111,10 @@ impl Action {
         let target = self.target()?;
         let what = format!("{}/{}", target.resource, target.name);
         let old = match stored {
-            Stored::Found(old) => Some(old),
+            Stored::Found(old, _) => Some(old),
             Stored::KnownAbsent => None,
-            Stored::Unknown => {
-                return Err(NoReview::Unknown(format!(
-                    "{what} is not in the state, and nothing there says that it does not exist: save it with oc get {} {} -o yaml",
-                    target.resource, target.name
-                )));
+            Stored::Unknown(Missing { why, remedy }) => {
+                return Err(NoReview::Unknown(format!("{what} as it is stored is not known: {why}; {remedy}")));
             }
         };
         let missing = || NoReview::Unknown(format!("{what} does not exist, so the API server would answer NotFound"));

@@ -28,3 +28,11 @@ pub mod action;
 pub mod engine;
 pub mod problem;
 pub mod resource;
+
+// The edges.
+pub mod catalog;
+pub mod cli;
+pub mod config;
+pub mod files;
+pub mod projection;
+pub mod state;

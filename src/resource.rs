@@ -11,6 +11,8 @@ pub struct Resource {
     short: &'static [&'static str],
     /// The name of the only object that counts.
     pub singleton: Option<&'static str>,
+    /// Whether only metadata is of use: a MachineConfig carries the files of a node, up to megabytes.
+    pub metadata_only: bool,
 }
 
 pub static CLUSTER_VERSIONS: Resource = Resource {
@@ -20,6 +22,7 @@ pub static CLUSTER_VERSIONS: Resource = Resource {
     versions: &["v1"],
     short: &[],
     singleton: Some(crate::objects::cluster_version::NAME),
+    metadata_only: false,
 };
 
 pub static INTERNAL_RELEASE_IMAGES: Resource = Resource {
@@ -29,6 +32,7 @@ pub static INTERNAL_RELEASE_IMAGES: Resource = Resource {
     versions: &["v1", "v1alpha1"],
     short: &[],
     singleton: Some(crate::objects::internal_release_image::NAME),
+    metadata_only: false,
 };
 
 pub static MACHINE_CONFIG_NODES: Resource = Resource {
@@ -38,6 +42,7 @@ pub static MACHINE_CONFIG_NODES: Resource = Resource {
     versions: &["v1", "v1alpha1"],
     short: &[],
     singleton: None,
+    metadata_only: false,
 };
 
 pub static MACHINE_CONFIG_POOLS: Resource = Resource {
@@ -47,6 +52,7 @@ pub static MACHINE_CONFIG_POOLS: Resource = Resource {
     versions: &["v1"],
     short: &["mcp"],
     singleton: None,
+    metadata_only: false,
 };
 
 pub static MACHINE_CONFIGS: Resource = Resource {
@@ -56,6 +62,7 @@ pub static MACHINE_CONFIGS: Resource = Resource {
     versions: &["v1"],
     short: &["mc"],
     singleton: None,
+    metadata_only: true,
 };
 
 pub static INFRASTRUCTURES: Resource = Resource {
@@ -65,6 +72,7 @@ pub static INFRASTRUCTURES: Resource = Resource {
     versions: &["v1"],
     short: &["infra"],
     singleton: Some("cluster"),
+    metadata_only: false,
 };
 
 pub static ALL: [&Resource; 6] = [

@@ -1,0 +1,282 @@
+//! Directories of YAML and JSON, as people and kubelet write them: found, fingerprinted, parsed.
+//!
+//! Used for `--state` and `--releases` alike. Nothing here fails as a whole: what cannot be read is
+//! named and the rest is used. Everything is bounded: files, their size, depth, and what a document
+//! may unfold to.
+
+pub mod document;
+
+use std::collections::HashSet;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::problem::Problem;
+
+/// How much of a directory is read at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub file_bytes: u64,
+    pub depth: usize,
+    pub files: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { file_bytes: 64 << 20, depth: 32, files: 50_000 }
+    }
+}
+
+/// Directories that hold a file of this name are left out with all below them, and named.
+#[derive(Clone, Copy, Debug)]
+pub struct Prune {
+    pub marker: &'static str,
+    pub message: &'static str,
+}
+
+/// The YAML and JSON files below a directory, in a stable order. Their content is not read yet.
+#[derive(Debug)]
+pub struct Tree {
+    root: PathBuf,
+    limits: Limits,
+    pub files: Vec<File>,
+    /// Every directory that was listed completely, by its path relative to the root.
+    pub directories: Vec<String>,
+    /// What could not be looked at, by path relative to the root.
+    pub faults: Vec<Fault>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Relative to the root, `/` between parts.
+    pub name: String,
+    path: PathBuf,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    pub name: String,
+    pub message: String,
+}
+
+impl Tree {
+    /// Looks for files; follows links to files and directories, each directory once.
+    ///
+    /// Names that begin with a dot are skipped. In a ConfigMap or Secret volume that leaves the links
+    /// beside `..data`, so each file is found once; elsewhere it leaves out editors' and git's files.
+    #[must_use]
+    pub fn find(root: &Path, limits: Limits, prune: Option<Prune>) -> Self {
+        let tree = Self { root: root.to_owned(), limits, files: vec![], directories: vec![], faults: vec![] };
+        let mut search = Search { tree, prune, visited: HashSet::new() };
+        search.directory(root, "", 0);
+        search.tree
+    }
+
+    /// The documents of one file, empty ones left out.
+    ///
+    /// # Errors
+    /// What is wrong with the file, for a person.
+    pub fn read(&self, file: &File) -> Result<Vec<Value>, String> {
+        let text = read_text(&file.path, self.limits.file_bytes)?;
+        let json = file.path.extension().is_some_and(|extension| extension == "json");
+        let documents = if json { document::from_json(&text)? } else { document::from_yaml(&text)? };
+        // An empty file is most likely one that is being written.
+        if documents.is_empty() { Err("holds no document".into()) } else { Ok(documents) }
+    }
+
+    /// Where a file is, for a person.
+    #[must_use]
+    pub fn place(&self, name: &str) -> String {
+        if name.is_empty() { self.root.display().to_string() } else { self.root.join(name).display().to_string() }
+    }
+
+    #[must_use]
+    pub fn problem(&self, name: &str, message: impl Into<String>) -> Problem {
+        Problem::new(self.place(name), message)
+    }
+
+    /// A number that changes when anything that was found does: names, sizes, times, inodes, faults.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.directories.hash(&mut hasher);
+        for fault in &self.faults {
+            (&fault.name, &fault.message).hash(&mut hasher);
+        }
+        for file in &self.files {
+            file.name.hash(&mut hasher);
+            // The link of a ConfigMap volume stays as it is while what it leads to is exchanged, so
+            // it is the file behind the link that counts.
+            if let Ok(found) = fs::metadata(&file.path) {
+                (found.len(), found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()).hash(&mut hasher);
+                (found.dev(), found.ino()).hash(&mut hasher);
+            }
+            fs::read_link(&file.path).ok().hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+}
+
+struct Search {
+    tree: Tree,
+    prune: Option<Prune>,
+    /// Device and inode of each directory that was entered: no loop, nothing twice.
+    visited: HashSet<(u64, u64)>,
+}
+
+impl Search {
+    fn fault(&mut self, name: &str, message: impl Into<String>) {
+        self.tree.faults.push(Fault { name: name.into(), message: message.into() });
+    }
+
+    fn directory(&mut self, path: &Path, name: &str, depth: usize) {
+        match fs::metadata(path) {
+            Ok(found) if !found.is_dir() => return self.fault(name, "is not a directory"),
+            Ok(found) if !self.visited.insert((found.dev(), found.ino())) => return,
+            Ok(_) => {}
+            Err(error) => return self.fault(name, unreadable(&error)),
+        }
+        let mut entries = match fs::read_dir(path).and_then(Iterator::collect::<Result<Vec<_>, _>>) {
+            Ok(entries) => entries,
+            Err(error) => return self.fault(name, unreadable(&error)),
+        };
+        if let Some(prune) = self.prune
+            && entries.iter().any(|entry| entry.file_name() == prune.marker)
+        {
+            return self.fault(name, prune.message);
+        }
+        entries.sort_by_key(fs::DirEntry::file_name);
+        let mut complete = true;
+        for entry in entries {
+            let file_name = entry.file_name();
+            let file_name = file_name.to_string_lossy();
+            if file_name.starts_with('.') {
+                continue;
+            }
+            let path = entry.path();
+            let below = if name.is_empty() { file_name.into_owned() } else { format!("{name}/{file_name}") };
+            let wanted = path.extension().is_some_and(|e| e == "yaml" || e == "yml" || e == "json");
+            match fs::metadata(&path) {
+                Ok(found) if found.is_dir() && depth >= self.tree.limits.depth => {
+                    self.fault(&below, format!("is more than {depth} directories deep and not read"));
+                }
+                Ok(found) if found.is_dir() => self.directory(&path, &below, depth + 1),
+                Ok(_) if !wanted => {}
+                Ok(_) if self.tree.files.len() >= self.tree.limits.files => {
+                    self.fault(name, format!("more than {} files: the others are not read", self.tree.limits.files));
+                    complete = false;
+                    break;
+                }
+                Ok(found) if found.is_file() => self.tree.files.push(File { name: below, path }),
+                Ok(_) => self.fault(&below, "is not a regular file"),
+                // A dangling link without an extension may have led to a directory.
+                Err(error) if wanted || path.extension().is_none() => self.fault(&below, unreadable(&error)),
+                Err(_) => {}
+            }
+        }
+        if complete {
+            self.tree.directories.push(name.into());
+        }
+    }
+}
+
+fn read_text(path: &Path, limit: u64) -> Result<String, String> {
+    let mut bytes = vec![];
+    fs::File::open(path)
+        .and_then(|file| file.take(limit + 1).read_to_end(&mut bytes))
+        .map_err(|error| unreadable(&error))?;
+    if bytes.len() as u64 > limit {
+        return Err(format!("is larger than {} MiB and not read", limit >> 20));
+    }
+    String::from_utf8(bytes).map_err(|error| format!("is not UTF-8 from byte {} on", error.utf8_error().valid_up_to()))
+}
+
+fn unreadable(error: &std::io::Error) -> String {
+    format!("cannot be read: {error}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn names(root: &Path) -> (Vec<String>, Vec<Fault>) {
+        let tree = Tree::find(root, Limits::default(), None);
+        (tree.files.iter().map(|file| file.name.clone()).collect(), tree.faults)
+    }
+
+    fn write(root: &Path, name: &str, text: &str) {
+        let path = root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn finds_documents_in_a_stable_order_and_nothing_else() {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["b.yaml", "a/z.json", "a/y.yml", "c.txt", ".hidden.yaml", ".git/config.yaml", "d.yaml.swp"] {
+            write(root.path(), name, "a: 1");
+        }
+        assert_eq!(names(root.path()), (vec!["a/y.yml".into(), "a/z.json".into(), "b.yaml".into()], vec![]));
+    }
+
+    #[test]
+    fn a_config_map_volume_is_read_once_and_its_exchange_noticed() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), "..2026_1/x.yaml", "a: 1");
+        write(root.path(), "..2026_1/sub/y.yaml", "a: 1");
+        symlink("..2026_1", root.path().join("..data")).unwrap();
+        symlink("..data/x.yaml", root.path().join("x.yaml")).unwrap();
+        symlink("..data/sub", root.path().join("sub")).unwrap();
+        assert_eq!(names(root.path()), (vec!["sub/y.yaml".into(), "x.yaml".into()], vec![]));
+
+        let fingerprint = || Tree::find(root.path(), Limits::default(), None).fingerprint();
+        let before = fingerprint();
+        assert_eq!(before, fingerprint());
+        write(root.path(), "..2026_2/x.yaml", "a: 2");
+        symlink("..2026_2", root.path().join("..tmp")).unwrap();
+        fs::rename(root.path().join("..tmp"), root.path().join("..data")).unwrap();
+        assert_ne!(before, fingerprint());
+    }
+
+    #[test]
+    fn loops_end_and_broken_things_are_named() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), "a/x.yaml", "a: 1");
+        symlink("..", root.path().join("a/up")).unwrap();
+        symlink("self", root.path().join("self")).unwrap();
+        symlink("nowhere.yaml", root.path().join("gone.yaml")).unwrap();
+        symlink("/dev/null", root.path().join("null.yaml")).unwrap();
+        let (files, faults) = names(root.path());
+        assert_eq!(files, ["a/x.yaml"]);
+        let named: Vec<_> = faults.iter().map(|fault| fault.name.as_str()).collect();
+        assert_eq!(named, ["gone.yaml", "null.yaml", "self"]);
+    }
+
+    #[test]
+    fn everything_is_bounded() {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["a.yaml", "b.yaml", "c.yaml", "d/e/f/g.yaml"] {
+            write(root.path(), name, "text: longer than eight bytes");
+        }
+        let tree = Tree::find(root.path(), Limits { files: 2, ..Limits::default() }, None);
+        assert_eq!((tree.files.len(), tree.faults.len(), tree.directories.len()), (2, 1, 0));
+        let tree = Tree::find(root.path(), Limits { depth: 1, ..Limits::default() }, None);
+        assert_eq!(tree.faults[0].name, "d/e");
+        let tree = Tree::find(root.path(), Limits { file_bytes: 8, ..Limits::default() }, None);
+        assert!(tree.read(&tree.files[0]).unwrap_err().contains("larger"));
+    }
+
+    #[test]
+    fn a_missing_directory_is_a_fault_not_an_error() {
+        let root = tempfile::tempdir().unwrap();
+        let (files, faults) = names(&root.path().join("missing"));
+        assert_eq!((files.len(), faults.len()), (0, 1));
+        assert!(faults[0].message.contains("cannot be read"), "{faults:?}");
+    }
+}
