@@ -44,6 +44,14 @@ pub fn load(directories: &[PathBuf], now: Timestamp) -> (Catalog, Vec<Problem>) 
     (catalog, problems)
 }
 
+/// The releases of documents that are not in a directory of their own, as a catalog file called `name` would give them.
+///
+/// # Errors
+/// What is wrong and where, for a person.
+pub fn from_documents(documents: &[serde_json::Value], name: &str, now: Timestamp) -> Result<Vec<Release>, String> {
+    file::read(documents, name, now)
+}
+
 /// A number that changes when [`load`] could find something else.
 #[must_use]
 pub fn fingerprint(directories: &[PathBuf]) -> u64 {

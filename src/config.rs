@@ -94,7 +94,9 @@ mod tests {
 
     #[test]
     fn the_documented_file_is_read() {
-        let text = format!("{HEAD}mode: audit\nretain: in-use\noverrideGroups: [ops]\npolicies:\n  upgrade-path: {{mode: warn, onUnknown: allow}}\nlisten: '[::]:8443'\n");
+        let text = format!(
+            "{HEAD}mode: audit\nretain: in-use\noverrideGroups: [ops]\npolicies:\n  upgrade-path: {{mode: warn, onUnknown: allow}}\nlisten: '[::]:8443'\n"
+        );
         let config = ConfigFile::parse(&text).unwrap();
         assert_eq!(config.mode, ServerMode::Audit);
         assert_eq!(config.settings().retain, Retain::InUse);
@@ -105,7 +107,10 @@ mod tests {
     fn unknown_keys_policies_and_values_refuse_to_start() {
         for (rest, part) in [
             ("colour: red\n", "colour"),
-            ("policies: {upgrade-paths: {mode: warn}}\n", "there is no policy \"upgrade-paths\"; there are upgrade-path, digest-only"),
+            (
+                "policies: {upgrade-paths: {mode: warn}}\n",
+                "there is no policy \"upgrade-paths\"; there are upgrade-path, digest-only",
+            ),
             ("policies: {upgrade-path: {mode: maybe}}\n", "maybe"),
             ("policies: {upgrade-path: {onunknown: deny}}\n", "onunknown"),
             ("retain: all\n", "all"),

@@ -30,6 +30,7 @@ pub mod problem;
 pub mod resource;
 
 // The edges.
+pub mod cases;
 pub mod catalog;
 pub mod cli;
 pub mod config;

@@ -1,1 +1,7 @@
-fn main() {}
+//! Entry: everything is in the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    airgate::cli::run()
+}

@@ -220,7 +220,11 @@ impl Policy {
                 ("internalreleaseimage cluster", "cluster", "BUNDLE NAME, one entry a release; or delete")
             }
             (_, [Guard::ClusterVersionDelete, ..]) => ("clusterversion version", "CURRENT VERSION", "delete"),
-            _ => ("clusterversion version", "CURRENT VERSION", "sha256:DIGEST as requested, else VERSION or VERSION/Multi"),
+            _ => (
+                "clusterversion version",
+                "CURRENT VERSION",
+                "sha256:DIGEST as requested, else VERSION or VERSION/Multi",
+            ),
         };
         format!(
             "in an emergency, for one step, within 24 hours, recorded:\n  \

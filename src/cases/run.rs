@@ -1,0 +1,189 @@
+//! Running one case: through the same bytes, decoder and engine as a request to the server.
+
+use serde_json::{Value, json};
+
+use super::{Case, CaseFile, Expect};
+use crate::action::{NoReview, Target};
+use crate::catalog;
+use crate::engine::{self, Facts, Judged};
+use crate::release::Catalog;
+use crate::settings::Settings;
+use crate::state::State;
+
+/// How a case ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Passed,
+    /// What differs, line by line.
+    Failed(Vec<String>),
+}
+
+/// Everything a case happens in, and the review that it sends.
+#[derive(Debug)]
+pub struct Situation {
+    pub state: State,
+    pub catalog: Catalog,
+    pub settings: Settings,
+    pub now: jiff::Timestamp,
+    /// `Err` where the request never becomes a review.
+    pub review: Result<Value, NoReview>,
+}
+
+/// Puts a case together.
+///
+/// # Errors
+/// What is wrong with the case itself.
+pub fn situation(file: &CaseFile, case: &Case) -> Result<Situation, String> {
+    let now = case.now.unwrap_or(file.now);
+    let mut objects = file.cluster.clone();
+    for change in &case.cluster {
+        merge_object(&mut objects, change)?;
+    }
+    for gone in &case.unknown {
+        forget(&mut objects, gone)?;
+    }
+    let absent: Vec<String> = file.absent.iter().chain(&case.absent).cloned().collect();
+    let state = State::from_documents("case.yaml", lists_by_kind(objects)?, &absent, now);
+    if let Some(problem) = state.problems().first() {
+        return Err(format!("cluster: {}", problem.message));
+    }
+    let entries = case.releases.as_ref().unwrap_or(&file.releases);
+    let document = json!({"apiVersion": "airgate.io/v1alpha1", "kind": "ReleaseCatalog", "releases": entries});
+    let catalog = Catalog::new(catalog::from_documents(&[document], "releases.yaml", now)?);
+    let review = match case.request.action()? {
+        None => Ok(case.request.review.clone().unwrap_or_default()),
+        Some(action) => action.target().and_then(|Target { resource, name }| {
+            action.review(state.object(&resource, None, &name), &case.request.user)
+        }),
+    };
+    let settings = case.config.as_ref().unwrap_or(&file.config).clone();
+    Ok(Situation { state, catalog, settings, now, review })
+}
+
+/// Runs a case and compares.
+#[must_use]
+pub fn run(file: &CaseFile, case: &Case) -> Outcome {
+    match situation(file, case) {
+        Err(fault) => Outcome::Failed(vec![fault]),
+        Ok(situation) => {
+            let differences = match situation.judge() {
+                Ok(judged) => compare(&case.expect, &judged),
+                Err(refused) => compare_refused(&case.expect, &refused),
+            };
+            if differences.is_empty() { Outcome::Passed } else { Outcome::Failed(differences) }
+        }
+    }
+}
+
+/// A request that was not judged: `unknown` or bad input, and the text.
+type Refused = (&'static str, u16, String);
+
+impl Situation {
+    fn judge(&self) -> Result<Judged, Refused> {
+        let review = self.review.as_ref().map_err(|no_review| match no_review {
+            NoReview::Unknown(text) => ("unknown", 0, text.clone()),
+            NoReview::Bad(text) => ("bad input", 0, text.clone()),
+        })?;
+        let cluster = self.state.snapshot();
+        let facts = Facts { cluster: &cluster, catalog: &self.catalog, settings: &self.settings, now: self.now };
+        engine::judge(review.to_string().as_bytes(), facts)
+            .map_err(|bad| ("bad input", if bad.malformed_object { 422 } else { 400 }, bad.message))
+    }
+}
+
+fn compare_refused(expect: &Expect, (outcome, code, text): &Refused) -> Vec<String> {
+    let mut differences = vec![];
+    if expect.outcome != *outcome || expect.code.is_some_and(|expected| expected != *code) {
+        differences.push(format!("expected {}, got {outcome} {code}: {text}", expect.outcome));
+    }
+    let missing = expect.message.iter().filter(|part| !text.contains(&**part));
+    differences.extend(missing.map(|part| format!("message lacks {part:?}: {text}")));
+    differences
+}
+
+fn compare(expect: &Expect, judged: &Judged) -> Vec<String> {
+    let mut differences = vec![];
+    let name = |outcome: &crate::verdict::Result| json!(outcome).as_str().unwrap_or_default().to_owned();
+    let status = judged.response.status.as_ref();
+    let message = status.map_or("", |status| &*status.message);
+    let warnings = &judged.response.warnings;
+    let got = name(&judged.verdict.result);
+    if got != expect.outcome {
+        let findings: Vec<_> = judged.verdict.findings.iter().map(|f| format!("{}: {}", f.policy, f.message)).collect();
+        differences.push(format!("expected {}, got {got}\n{}", expect.outcome, findings.join("\n")));
+    }
+    let code = status.map(|status| status.code);
+    if expect.code.is_some() && expect.code != code {
+        differences.push(format!("expected code {:?}, got {code:?}", expect.code));
+    }
+    for (policy, expected) in &expect.policies {
+        let found: Vec<_> =
+            judged.verdict.findings.iter().filter(|f| f.policy == policy).map(|f| name(&f.outcome)).collect();
+        let matches = if expected == "pass" { found.is_empty() } else { found.contains(expected) };
+        if !matches {
+            differences.push(format!("{policy}: expected {expected}, found {found:?}"));
+        }
+    }
+    let everything = warnings.iter().map(String::as_str).chain([message]).collect::<Vec<_>>().join("\n");
+    differences.extend(
+        expect
+            .message
+            .iter()
+            .filter(|part| !message.contains(&**part))
+            .map(|part| format!("message lacks {part:?}:\n{message}")),
+    );
+    differences.extend(
+        expect
+            .not
+            .iter()
+            .filter(|part| everything.contains(&**part))
+            .map(|part| format!("should not say {part:?}:\n{everything}")),
+    );
+    let lacking = expect.warnings.iter().filter(|part| !warnings.iter().any(|w| w.contains(&**part)));
+    differences.extend(lacking.map(|part| format!("no warning says {part:?}: {warnings:?}")));
+    differences
+}
+
+fn identity(object: &Value) -> Result<(&str, &str), String> {
+    let kind = object["kind"].as_str().ok_or("an object in cluster has no kind")?;
+    Ok((kind, object["metadata"]["name"].as_str().unwrap_or_default()))
+}
+
+fn merge_object(objects: &mut Vec<Value>, change: &Value) -> Result<(), String> {
+    let wanted = identity(change)?;
+    match objects.iter_mut().find(|object| identity(object) == Ok(wanted)) {
+        Some(object) => json_patch::merge(object, change),
+        None => objects.push(change.clone()),
+    }
+    Ok(())
+}
+
+fn forget(objects: &mut Vec<Value>, gone: &str) -> Result<(), String> {
+    let (resource, name) = gone.split_once('/').map_or((gone, None), |(resource, name)| (resource, Some(name)));
+    let known = crate::resource::ResourceId::parse(resource)
+        .find()
+        .ok_or_else(|| format!("unknown: {resource} is no resource airgate reads"))?;
+    let before = objects.len();
+    objects.retain(|object| {
+        let (kind, object_name) = identity(object).unwrap_or_default();
+        kind != known.kind || name.is_some_and(|name| name != object_name)
+    });
+    if objects.len() == before { Err(format!("unknown: {gone} is not in this situation anyway")) } else { Ok(()) }
+}
+
+/// What a case lists of a kind is all there is of it: a List says so to the state reader.
+fn lists_by_kind(objects: Vec<Value>) -> Result<Vec<Value>, String> {
+    let mut lists: Vec<Value> = vec![];
+    for object in objects {
+        let kind = format!("{}List", identity(&object)?.0);
+        if identity(&object)?.0.ends_with("List") {
+            lists.push(object);
+            continue;
+        }
+        match lists.iter_mut().find(|list| list["kind"] == *kind && list["apiVersion"] == object["apiVersion"]) {
+            Some(list) => list["items"].as_array_mut().into_iter().for_each(|items| items.push(object.clone())),
+            None => lists.push(json!({"apiVersion": object["apiVersion"], "kind": kind, "items": [object]})),
+        }
+    }
+    Ok(lists)
+}
