@@ -1,6 +1,7 @@
 //! The command line: verbs and the flags they share. Only this module and those below it print.
 
 mod check;
+mod manifests;
 mod output;
 mod policies;
 mod source;
@@ -26,6 +27,8 @@ enum Verb {
     Test(test::TestArgs),
     /// List the policies, or explain one
     Policies(policies::PoliciesArgs),
+    /// Print what to apply so that the API server asks airgate
+    Manifests(manifests::ManifestsArgs),
 }
 
 /// Usage or bad input.
@@ -38,6 +41,7 @@ pub fn run() -> ExitCode {
         Verb::Check(args) => check::run(args),
         Verb::Test(args) => test::run(&args),
         Verb::Policies(args) => policies::run(&args),
+        Verb::Manifests(args) => manifests::run(&args),
     };
     result.unwrap_or_else(|error| {
         output::error(&format!("{error:#}"));

@@ -15,6 +15,7 @@ pub mod policies;
 pub mod policy;
 pub mod pullspec;
 pub mod release;
+pub mod resource;
 pub mod retain;
 pub mod review;
 pub mod settings;
@@ -27,7 +28,6 @@ pub mod version;
 pub mod action;
 pub mod engine;
 pub mod problem;
-pub mod resource;
 
 // The edges.
 pub mod cases;
@@ -35,5 +35,6 @@ pub mod catalog;
 pub mod cli;
 pub mod config;
 pub mod files;
+pub mod manifests;
 pub mod projection;
 pub mod state;

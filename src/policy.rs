@@ -6,7 +6,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::cluster::{Missing, Provenance, Snapshot};
+use crate::objects::cluster_version::NAME;
 use crate::release::{Catalog, Release};
+use crate::resource::{self, Resource};
 use crate::review::{Change, Review, Subject};
 use crate::settings::{Mode, OnUnknown, Settings};
 use crate::text::{Text, age};
@@ -44,16 +46,19 @@ pub enum Guard {
 
 impl Guard {
     /// Whether the request makes this change. What is already terminating may go: nothing changes any more.
+    /// The CVO watches no ClusterVersion but `version`.
     #[must_use]
     pub fn touched_by(self, subject: &Subject<'_>) -> bool {
         match (self, subject) {
             (Self::ClusterVersionStep, Subject::ClusterVersion(Change::Update { old, new })) => {
-                new.spec.desired_update.steps_from(&old.spec.desired_update)
+                &*new.metadata.name == NAME && new.spec.desired_update.steps_from(&old.spec.desired_update)
             }
             (Self::ClusterVersionCreateWithTarget, Subject::ClusterVersion(Change::Create(new))) => {
-                new.spec.desired_update.named()
+                &*new.metadata.name == NAME && new.spec.desired_update.named()
             }
-            (Self::ClusterVersionDelete, Subject::ClusterVersion(Change::Delete(old))) => !old.metadata.terminating(),
+            (Self::ClusterVersionDelete, Subject::ClusterVersion(Change::Delete(old))) => {
+                &*old.metadata.name == NAME && !old.metadata.terminating()
+            }
             (Self::InternalReleaseImageDrop, Subject::InternalReleaseImage(Change::Update { old, new })) => {
                 let kept = |name: &str| new.spec.releases.iter().any(|release| &*release.name == name);
                 !old.metadata.terminating() && old.spec.releases.iter().any(|release| !kept(&release.name))
@@ -62,6 +67,16 @@ impl Guard {
                 !old.metadata.terminating()
             }
             _ => false,
+        }
+    }
+
+    /// As admission spells it.
+    #[must_use]
+    pub fn operation(self) -> &'static str {
+        match self {
+            Self::ClusterVersionCreateWithTarget => "CREATE",
+            Self::ClusterVersionStep | Self::InternalReleaseImageDrop => "UPDATE",
+            Self::ClusterVersionDelete | Self::InternalReleaseImageDelete => "DELETE",
         }
     }
 
@@ -95,6 +110,20 @@ pub enum FactKind {
     MachineConfigPools,
     MachineConfigs,
     Infrastructure,
+}
+
+impl FactKind {
+    #[must_use]
+    pub fn resource(self) -> &'static Resource {
+        match self {
+            Self::ClusterVersion => &resource::CLUSTER_VERSIONS,
+            Self::InternalReleaseImage => &resource::INTERNAL_RELEASE_IMAGES,
+            Self::MachineConfigNodes => &resource::MACHINE_CONFIG_NODES,
+            Self::MachineConfigPools => &resource::MACHINE_CONFIG_POOLS,
+            Self::MachineConfigs => &resource::MACHINE_CONFIGS,
+            Self::Infrastructure => &resource::INFRASTRUCTURES,
+        }
+    }
 }
 
 /// Everything a policy may look at. Same context, same answer.

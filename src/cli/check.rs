@@ -323,7 +323,7 @@ fn inputs(documents: Vec<Value>, path: &std::path::Path) -> Result<Vec<Input>> {
         let kind = document["kind"].as_str().unwrap_or_default().to_owned();
         match &document["items"] {
             Value::Array(items) if kind.ends_with("List") => {
-                inputs.extend(items.iter().cloned().map(|item| Input::Action(Action::Apply(item))))
+                inputs.extend(items.iter().cloned().map(|item| Input::Action(Action::Apply(item))));
             }
             _ if kind == "AdmissionReview" => inputs.push(Input::Review(document.to_string().into_bytes())),
             _ => inputs.push(Input::Action(Action::Apply(document))),

@@ -1,7 +1,5 @@
 //! Printing: colour on a terminal only, `NO_COLOR` honoured, a closed pipe is no error.
 
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "the one place that prints")]
-
 use std::io::{IsTerminal, Write};
 
 /// How a result is printed.

@@ -1,0 +1,340 @@
+//! What a cluster needs to call airgate, generated from the policy records.
+//!
+//! Invariants: one entry that can deny per resource; no rule matches a status subresource or `*`; what the
+//! conditions leave out, the engine allows without any fact (tested on a real API server).
+
+mod cel;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::{
+    MatchCondition, RuleWithOperations, ServiceReference, ValidatingWebhook, ValidatingWebhookConfiguration,
+    WebhookClientConfig,
+};
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::policies::POLICIES;
+use crate::policy::{FactKind, Guard};
+use crate::settings::ServerMode;
+
+/// Where the manifests will be applied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Flavor {
+    /// The service CA signs the certificate and injects the CA bundle.
+    #[default]
+    Openshift,
+    /// cert-manager does.
+    Kubernetes,
+}
+
+/// How the API server reaches airgate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// The Service `airgate` in the flavour's namespace.
+    Service,
+    /// A server outside the cluster.
+    Url(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    pub flavor: Flavor,
+    pub mode: ServerMode,
+    pub endpoint: Endpoint,
+    /// PEM; the API server trusts nothing else for the call.
+    pub ca_bundle: Option<Vec<u8>>,
+}
+
+/// A URL the API server would refuse.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("--url {0} {1}; it must look like https://HOST:PORT or https://HOST:PORT/validate")]
+pub struct BadUrl(String, &'static str);
+
+const NAME: &str = "airgate";
+/// The one path the server answers reviews on.
+const PATH: &str = "/validate";
+
+impl Flavor {
+    #[must_use]
+    pub fn namespace(self) -> &'static str {
+        match self {
+            Self::Openshift => "openshift-airgate",
+            Self::Kubernetes => "airgate",
+        }
+    }
+
+    fn annotations(self) -> BTreeMap<String, String> {
+        let (key, value) = match self {
+            Self::Openshift => ("service.beta.openshift.io/inject-cabundle", "true".to_owned()),
+            Self::Kubernetes => ("cert-manager.io/inject-ca-from", format!("{}/{NAME}", self.namespace())),
+        };
+        BTreeMap::from([(key.to_owned(), value)])
+    }
+}
+
+impl Endpoint {
+    /// `/validate` is appended where the URL has no path.
+    ///
+    /// # Errors
+    /// What the API server would refuse in it.
+    pub fn url(text: &str) -> Result<Self, BadUrl> {
+        let bad = |why| BadUrl(text.to_owned(), why);
+        let rest = text.strip_prefix("https://").ok_or_else(|| bad("does not begin with https://"))?;
+        if rest.contains(['?', '#', '@']) || rest.contains(char::is_whitespace) {
+            return Err(bad("has a user, query, fragment or blank in it"));
+        }
+        match rest.split_once('/') {
+            Some(("", _)) => Err(bad("has no host")),
+            None if rest.is_empty() => Err(bad("has no host")),
+            None | Some((_, "")) => Ok(Self::Url(format!("https://{}{PATH}", rest.trim_end_matches('/')))),
+            Some(_) => Ok(Self::Url(text.to_owned())),
+        }
+    }
+}
+
+/// All manifests as YAML documents.
+///
+/// # Errors
+/// Where a manifest cannot be written as YAML.
+pub fn render(options: &Options) -> anyhow::Result<String> {
+    let mut documents = vec![yaml(&webhook_configuration(options))?];
+    if options.endpoint == Endpoint::Service {
+        documents.push(yaml(&cluster_role())?);
+        documents.push(yaml(&cluster_role_binding(options.flavor))?);
+    }
+    if options.mode == ServerMode::Audit {
+        match options.endpoint {
+            Endpoint::Service => documents.push(yaml(&config_map(options.flavor))?),
+            Endpoint::Url(_) => documents.push(
+                "# The server needs the key `mode: audit` in its config file (airgate serve --config FILE).\n".into(),
+            ),
+        }
+    }
+    Ok(documents.join("---\n"))
+}
+
+fn yaml<T: serde::Serialize>(object: &T) -> anyhow::Result<String> {
+    // By way of a JSON tree, whose keys are sorted: apiVersion and kind first, the same text every time.
+    Ok(serde_saphyr::to_string(&serde_json::to_value(object)?)?)
+}
+
+/// The resources guarded, each with its one denying entry.
+const GUARDED: [GuardedResource; 2] = [
+    GuardedResource {
+        webhook: "clusterversion.airgate.io",
+        group: "config.openshift.io",
+        versions: &["v1"],
+        resource: "clusterversions",
+        guards: &[Guard::ClusterVersionStep, Guard::ClusterVersionCreateWithTarget, Guard::ClusterVersionDelete],
+    },
+    GuardedResource {
+        webhook: "internalreleaseimage.airgate.io",
+        group: "machineconfiguration.openshift.io",
+        // Such objects arrive unconverted when both are listed; airgate reads both.
+        versions: &["v1", "v1alpha1"],
+        resource: "internalreleaseimages",
+        guards: &[Guard::InternalReleaseImageDrop, Guard::InternalReleaseImageDelete],
+    },
+];
+
+struct GuardedResource {
+    webhook: &'static str,
+    group: &'static str,
+    versions: &'static [&'static str],
+    resource: &'static str,
+    guards: &'static [Guard],
+}
+
+impl GuardedResource {
+    /// Those of its guards that some policy has.
+    fn guards(&self) -> Vec<Guard> {
+        let used = |guard: &Guard| POLICIES.iter().any(|policy| policy.guards.contains(guard));
+        self.guards.iter().copied().filter(used).collect()
+    }
+
+    fn rule(&self, operations: impl IntoIterator<Item = &'static str>) -> RuleWithOperations {
+        let owned = |list: &[&str]| Some(list.iter().map(ToString::to_string).collect());
+        RuleWithOperations {
+            api_groups: owned(&[self.group]),
+            api_versions: owned(self.versions),
+            operations: Some(operations.into_iter().map(ToOwned::to_owned).collect()),
+            resources: owned(&[self.resource]),
+            scope: Some("Cluster".into()),
+        }
+    }
+}
+
+fn webhook_configuration(options: &Options) -> ValidatingWebhookConfiguration {
+    let mut webhooks: Vec<ValidatingWebhook> = GUARDED.iter().map(|resource| denying(resource, options)).collect();
+    webhooks.push(override_writes(options));
+    let annotations =
+        (options.endpoint == Endpoint::Service && options.ca_bundle.is_none()).then(|| options.flavor.annotations());
+    ValidatingWebhookConfiguration {
+        metadata: ObjectMeta { name: Some(NAME.into()), annotations, ..ObjectMeta::default() },
+        webhooks: Some(webhooks),
+    }
+}
+
+fn denying(resource: &GuardedResource, options: &Options) -> ValidatingWebhook {
+    let guards = resource.guards();
+    let operations = guards.iter().map(|guard| guard.operation());
+    let condition = guards.iter().map(|guard| cel::guard(*guard)).collect::<Vec<_>>().join(" || ");
+    let fail = options.mode == ServerMode::Enforce;
+    webhook(
+        options,
+        resource.webhook,
+        vec![resource.rule(operations)],
+        "guarded-step",
+        condition,
+        if fail { ("Fail", 10) } else { ("Ignore", 10) },
+    )
+}
+
+/// Writes that change the override annotation and are no guarded step themselves: always allowed, so that who
+/// set it is on record. Never beside a denying entry: the two conditions exclude each other.
+fn override_writes(options: &Options) -> ValidatingWebhook {
+    let rules = GUARDED.iter().map(|resource| resource.rule(["CREATE", "UPDATE"])).collect();
+    let guards = GUARDED.iter().flat_map(|resource| resource.guards().into_iter().map(move |guard| (resource, guard)));
+    let steps = guards
+        .filter(|(_, guard)| guard.operation() != "DELETE")
+        .map(|(resource, guard)| {
+            format!("(request.resource.resource == '{}' && {})", resource.resource, cel::guard(guard))
+        })
+        .collect::<Vec<_>>()
+        .join(" || ");
+    let condition = format!("{} && !({steps})", cel::override_changed());
+    webhook(options, "override.airgate.io", rules, "override-changed", condition, ("Ignore", 5))
+}
+
+fn webhook(
+    options: &Options,
+    name: &str,
+    rules: Vec<RuleWithOperations>,
+    condition_name: &str,
+    condition: String,
+    (failure_policy, timeout_seconds): (&str, i32),
+) -> ValidatingWebhook {
+    let (service, url) = match &options.endpoint {
+        Endpoint::Url(url) => (None, Some(url.clone())),
+        Endpoint::Service => {
+            let service = ServiceReference {
+                name: NAME.into(),
+                namespace: options.flavor.namespace().into(),
+                path: Some(PATH.into()),
+                port: Some(443),
+            };
+            (Some(service), None)
+        }
+    };
+    ValidatingWebhook {
+        name: name.into(),
+        admission_review_versions: vec!["v1".into()],
+        client_config: WebhookClientConfig { ca_bundle: options.ca_bundle.clone().map(ByteString), service, url },
+        failure_policy: Some(failure_policy.into()),
+        match_conditions: Some(vec![MatchCondition { name: condition_name.into(), expression: condition }]),
+        match_policy: Some("Equivalent".into()),
+        rules: Some(rules),
+        side_effects: "NoneOnDryRun".into(),
+        timeout_seconds: Some(timeout_seconds),
+        ..ValidatingWebhook::default()
+    }
+}
+
+/// Read access to exactly the facts that policies name, and Events for what an auditor should see.
+fn cluster_role() -> ClusterRole {
+    let mut facts: Vec<FactKind> = POLICIES.iter().flat_map(|policy| policy.facts).copied().collect();
+    // Whether the control plane is hosted decides how far every ClusterVersion policy may go; the IRI is
+    // shown on /statusz and read by `airgate check`.
+    facts.extend([FactKind::Infrastructure, FactKind::InternalReleaseImage]);
+    facts.sort();
+    facts.dedup();
+    let owned = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let rule = |group: &str, resource: &str, verbs: &[&str]| PolicyRule {
+        api_groups: Some(owned(&[group])),
+        resources: Some(owned(&[resource])),
+        verbs: owned(verbs),
+        ..PolicyRule::default()
+    };
+    let rules = facts.into_iter().map(|fact| {
+        let resource = fact.resource();
+        rule(resource.group, resource.plural, &["get", "list", "watch"])
+    });
+    ClusterRole {
+        metadata: ObjectMeta { name: Some(NAME.into()), ..ObjectMeta::default() },
+        rules: Some(rules.collect()),
+        ..ClusterRole::default()
+    }
+}
+
+fn cluster_role_binding(flavor: Flavor) -> ClusterRoleBinding {
+    ClusterRoleBinding {
+        metadata: ObjectMeta { name: Some(NAME.into()), ..ObjectMeta::default() },
+        role_ref: RoleRef {
+            api_group: "rbac.authorization.k8s.io".into(),
+            kind: "ClusterRole".into(),
+            name: NAME.into(),
+        },
+        subjects: Some(vec![Subject {
+            kind: "ServiceAccount".into(),
+            name: NAME.into(),
+            namespace: Some(flavor.namespace().into()),
+            ..Subject::default()
+        }]),
+    }
+}
+
+fn config_map(flavor: Flavor) -> ConfigMap {
+    let config = "apiVersion: airgate.io/v1alpha1\nkind: Config\nmode: audit\n";
+    ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(NAME.into()),
+            namespace: Some(flavor.namespace().into()),
+            ..ObjectMeta::default()
+        },
+        data: Some(BTreeMap::from([("config.yaml".to_owned(), config.to_owned())])),
+        ..ConfigMap::default()
+    }
+}
+
+impl fmt::Display for Flavor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Openshift => "openshift",
+            Self::Kubernetes => "kubernetes",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_get_the_path_and_nothing_the_api_server_refuses() {
+        for (text, expected) in [
+            ("https://127.0.0.1:8443", Some("https://127.0.0.1:8443/validate")),
+            ("https://[::1]:8443/", Some("https://[::1]:8443/validate")),
+            ("https://guard.example/validate", Some("https://guard.example/validate")),
+            ("http://127.0.0.1:8443", None),
+            ("https://", None),
+            ("https:///validate", None),
+            ("https://u@h/validate", None),
+            ("https://h/validate?x=1", None),
+        ] {
+            let got = Endpoint::url(text).ok();
+            assert_eq!(got, expected.map(|url| Endpoint::Url(url.into())), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_guard_of_every_policy_is_registered_once() {
+        let registered: Vec<Guard> = GUARDED.iter().flat_map(GuardedResource::guards).collect();
+        for guard in POLICIES.iter().flat_map(|policy| policy.guards) {
+            assert_eq!(registered.iter().filter(|known| *known == guard).count(), 1, "{guard:?}");
+        }
+    }
+}
