@@ -8,42 +8,15 @@ use crate::testbed::Testbed;
 
 /// The resource, and the real manifest that defines it.
 const CRDS: [(&str, &str); 10] = [
-    (
-        "clusterversions",
-        "0000_00_cluster-version-operator_01_clusterversions-CustomNoUpgrade.crd.yaml",
-    ),
-    (
-        IRI,
-        "0000_80_machine-config_01_internalreleaseimages-SelfManagedHA.crd.yaml",
-    ),
-    (
-        "machineconfignodes",
-        "0000_80_machine-config_01_machineconfignodes-SelfManagedHA-CustomNoUpgrade.crd.yaml",
-    ),
-    (
-        "machineconfigpools",
-        "0000_80_machine-config_01_machineconfigpools.crd.yaml",
-    ),
-    (
-        "machineconfigs",
-        "0000_80_machine-config_01_machineconfigs.crd.yaml",
-    ),
-    (
-        "infrastructures",
-        "0000_10_config-operator_01_infrastructures-Default.crd.yaml",
-    ),
-    (
-        "imagedigestmirrorsets",
-        "0000_10_config-operator_01_imagedigestmirrorsets.crd.yaml",
-    ),
-    (
-        "imagetagmirrorsets",
-        "0000_10_config-operator_01_imagetagmirrorsets.crd.yaml",
-    ),
-    (
-        "imagecontentsourcepolicies",
-        "0000_10_config-operator_01_imagecontentsourcepolicies.crd.yaml",
-    ),
+    ("clusterversions", "0000_00_cluster-version-operator_01_clusterversions-CustomNoUpgrade.crd.yaml"),
+    (IRI, "0000_80_machine-config_01_internalreleaseimages-SelfManagedHA.crd.yaml"),
+    ("machineconfignodes", "0000_80_machine-config_01_machineconfignodes-SelfManagedHA-CustomNoUpgrade.crd.yaml"),
+    ("machineconfigpools", "0000_80_machine-config_01_machineconfigpools.crd.yaml"),
+    ("machineconfigs", "0000_80_machine-config_01_machineconfigs.crd.yaml"),
+    ("infrastructures", "0000_10_config-operator_01_infrastructures-Default.crd.yaml"),
+    ("imagedigestmirrorsets", "0000_10_config-operator_01_imagedigestmirrorsets.crd.yaml"),
+    ("imagetagmirrorsets", "0000_10_config-operator_01_imagetagmirrorsets.crd.yaml"),
+    ("imagecontentsourcepolicies", "0000_10_config-operator_01_imagecontentsourcepolicies.crd.yaml"),
     ("images", "0000_10_config-operator_01_images.crd.yaml"),
 ];
 const IRI: &str = "internalreleaseimages";
@@ -60,29 +33,20 @@ impl CrdSet {
     /// folder that the environment variable AIRGATE_SHARED names.
     pub fn preferred() -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let shared = std::env::var_os("AIRGATE_SHARED")
-            .map_or_else(|| root.join("../shared"), PathBuf::from);
+        let shared = std::env::var_os("AIRGATE_SHARED").map_or_else(|| root.join("../shared"), PathBuf::from);
         let dir = shared.join("data/crds");
-        if dir.is_dir() {
-            Self::Real(dir)
-        } else {
-            Self::Minimal
-        }
+        if dir.is_dir() { Self::Real(dir) } else { Self::Minimal }
     }
 
     fn manifest(&self, resource: &str) -> String {
         let path = match self {
             Self::Real(dir) => {
-                let (_, file) = CRDS
-                    .iter()
-                    .find(|(name, _)| *name == resource)
-                    .expect("a resource of the list");
+                let (_, file) = CRDS.iter().find(|(name, _)| *name == resource).expect("a resource of the list");
                 dir.join(file)
             }
-            Self::Minimal => Path::new(env!("CARGO_MANIFEST_DIR"))
-                .join("tests/crds")
-                .join(resource)
-                .with_extension("yaml"),
+            Self::Minimal => {
+                Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/crds").join(resource).with_extension("yaml")
+            }
         };
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()))
     }
@@ -94,14 +58,8 @@ impl Testbed {
             CrdSet::Real(dir) => eprintln!("testbed: the real CRDs of {}", dir.display()),
             CrdSet::Minimal => eprintln!("testbed: the minimal CRDs of tests/crds"),
         }
-        let manifests: Vec<String> = CRDS
-            .iter()
-            .map(|(resource, _)| set.manifest(resource))
-            .collect();
-        self.install(
-            &manifests.join("\n---\n"),
-            &CRDS.map(|(resource, _)| resource).join(","),
-        );
+        let manifests: Vec<String> = CRDS.iter().map(|(resource, _)| set.manifest(resource)).collect();
+        self.install(&manifests.join("\n---\n"), &CRDS.map(|(resource, _)| resource).join(","));
     }
 
     /// Puts an InternalReleaseImage CRD that serves only v1alpha1, as OpenShift
@@ -115,21 +73,10 @@ impl Testbed {
     }
 
     fn install(&self, manifests: &str, resources: &str) {
-        let established = [
-            "wait",
-            "--for=condition=Established",
-            "--timeout=30s",
-            "-f",
-            "-",
-        ];
-        self.command(["apply", "--server-side", "-f", "-"])
-            .stdin(manifests)
-            .run()
-            .success();
+        let established = ["wait", "--for=condition=Established", "--timeout=30s", "-f", "-"];
+        self.command(["apply", "--server-side", "-f", "-"]).stdin(manifests).run().success();
         self.command(established).stdin(manifests).run().success();
         // Established comes a moment before the resource is served.
-        eventually(&format!("{resources} are served"), || {
-            (self.kubectl(["get", resources]).code == 0).then_some(())
-        });
+        eventually(&format!("{resources} are served"), || (self.kubectl(["get", resources]).code == 0).then_some(()));
     }
 }

@@ -30,11 +30,7 @@ impl Kubectl {
             .env("HOME", dir)
             .env("KUBECONFIG", dir.join("kubeconfig"))
             .env("KUBECACHEDIR", "/dev/null/none");
-        Self {
-            command,
-            line: vec!["kubectl".to_owned()],
-            stdin: None,
-        }
+        Self { command, line: vec!["kubectl".to_owned()], stdin: None }
     }
 
     pub fn args<I: IntoIterator<Item: Into<String>>>(mut self, args: I) -> Self {
@@ -49,19 +45,14 @@ impl Kubectl {
 
     /// Acts as this user, with no group but these and system:authenticated.
     pub fn impersonate(self, user: &str, groups: &[&str]) -> Self {
-        self.args([format!("--as={user}")])
-            .args(groups.iter().map(|group| format!("--as-group={group}")))
+        self.args([format!("--as={user}")]).args(groups.iter().map(|group| format!("--as-group={group}")))
     }
 
     pub fn run(mut self) -> Output {
         let mut process = self
             .command
             .args(&self.line[1..])
-            .stdin(if self.stdin.is_some() {
-                Stdio::piped()
-            } else {
-                Stdio::null()
-            })
+            .stdin(if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -87,26 +78,13 @@ impl Kubectl {
 impl Output {
     /// What it printed, where it must have succeeded.
     pub fn success(self) -> String {
-        assert!(
-            self.code == 0,
-            "{}: exit {}\n{}{}",
-            self.line,
-            self.code,
-            self.stdout,
-            self.stderr
-        );
+        assert!(self.code == 0, "{}: exit {}\n{}{}", self.line, self.code, self.stdout, self.stderr);
         self.stdout
     }
 
     /// What it complained about, where it must have failed.
     pub fn failure(self) -> String {
-        assert!(
-            self.code != 0,
-            "{}: succeeded\n{}{}",
-            self.line,
-            self.stdout,
-            self.stderr
-        );
+        assert!(self.code != 0, "{}: succeeded\n{}{}", self.line, self.stdout, self.stderr);
         self.stderr
     }
 }

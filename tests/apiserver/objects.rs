@@ -15,10 +15,7 @@ impl Release {
     /// `digit` fills the digest: a release that tests can tell from others.
     pub fn new(version: &'static str, digit: char) -> Self {
         let digest = digit.to_string().repeat(64);
-        Self {
-            version,
-            image: format!("registry.example:5000/ocp/release@sha256:{digest}"),
-        }
+        Self { version, image: format!("registry.example:5000/ocp/release@sha256:{digest}") }
     }
 
     /// The name of its release bundle.
@@ -28,11 +25,7 @@ impl Release {
 
     /// An entry of status.history, to which the update is finished or not.
     pub fn history(&self, state: &str) -> Value {
-        let completed = if state == "Completed" {
-            json!(TIME)
-        } else {
-            Value::Null
-        };
+        let completed = if state == "Completed" { json!(TIME) } else { Value::Null };
         json!({"state": state, "version": self.version, "image": self.image, "startedTime": TIME,
             "completionTime": completed, "verified": true})
     }
@@ -58,10 +51,7 @@ pub fn cluster_version(history: &[Value]) -> Value {
 
 /// An InternalReleaseImage that holds the bundles of these releases.
 pub fn internal_release_image(releases: &[&Release]) -> Value {
-    let names: Vec<Value> = releases
-        .iter()
-        .map(|release| json!({"name": release.bundle()}))
-        .collect();
+    let names: Vec<Value> = releases.iter().map(|release| json!({"name": release.bundle()})).collect();
     json!({
         "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "InternalReleaseImage",
         "metadata": {"name": "cluster"}, "spec": {"releases": names}, "status": {"releases": bundles(releases)},

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// Time for a server to come up; far more than the 3 s it takes, since a
 /// machine that runs tests is a busy one.
-pub const START_LIMIT: Duration = Duration::from_secs(60);
+const START_LIMIT: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(50);
 
 /// Asks `probe` until it has an answer. `None` when `limit` passed without one.
@@ -79,10 +79,7 @@ impl Watchdog {
             .process_group(0)
             .spawn()
             .expect("start sh as the watchdog");
-        Self {
-            process,
-            dir: dir.to_owned(),
-        }
+        Self { process, dir: dir.to_owned() }
     }
 
     /// Starts a process that ends at the latest with the test process. It must
@@ -103,9 +100,7 @@ impl Drop for Watchdog {
     fn drop(&mut self) {
         drop(self.process.stdin.take());
         self.process.wait().expect("wait for the watchdog");
-        poll(Duration::from_secs(5), || {
-            (!self.dir.exists()).then_some(())
-        });
+        poll(Duration::from_secs(5), || (!self.dir.exists()).then_some(()));
     }
 }
 
@@ -122,14 +117,7 @@ pub struct Server {
 impl Server {
     pub fn new(name: &'static str, binaries: &Path, dir: &Path, port: u16) -> Self {
         let log = dir.join(format!("{name}.log"));
-        Self {
-            port,
-            name,
-            program: binaries.join(name),
-            args: vec![],
-            log,
-            process: None,
-        }
+        Self { port, name, program: binaries.join(name), args: vec![], log, process: None }
     }
 
     pub fn set_args<I: IntoIterator<Item = String>>(&mut self, args: I) {
@@ -137,11 +125,7 @@ impl Server {
     }
 
     /// Starts it and waits until `ready`. The error holds the tail of its log.
-    pub fn start(
-        &mut self,
-        watchdog: &Watchdog,
-        mut ready: impl FnMut() -> bool,
-    ) -> Result<(), String> {
+    pub fn start(&mut self, watchdog: &Watchdog, mut ready: impl FnMut() -> bool) -> Result<(), String> {
         assert!(self.process.is_none(), "{} is running already", self.name);
         let mut command = Command::new(&self.program);
         command.args(&self.args);
@@ -152,27 +136,17 @@ impl Server {
             Ok(Some(status)) => Some(Err(format!("ended with {status}"))),
             Err(error) => Some(Err(error.to_string())),
         });
-        outcome
-            .unwrap_or_else(|| Err(format!("not ready within {START_LIMIT:?}")))
-            .map_err(|why| {
-                self.stop();
-                format!(
-                    "{} on port {port}: {why}; the end of its log:\n{}",
-                    self.name,
-                    self.log_tail(40)
-                )
-            })
+        outcome.unwrap_or_else(|| Err(format!("not ready within {START_LIMIT:?}"))).map_err(|why| {
+            self.stop();
+            format!("{} on port {port}: {why}; the end of its log:\n{}", self.name, self.log_tail(40))
+        })
     }
 
     /// Kills it: what is tested is what happens when a server is gone.
     pub fn stop(&mut self) {
         if let Some(mut process) = self.process.take() {
-            process
-                .kill()
-                .unwrap_or_else(|error| panic!("kill {}: {error}", self.name));
-            process
-                .wait()
-                .unwrap_or_else(|error| panic!("wait for {}: {error}", self.name));
+            process.kill().unwrap_or_else(|error| panic!("kill {}: {error}", self.name));
+            process.wait().unwrap_or_else(|error| panic!("wait for {}: {error}", self.name));
         }
     }
 

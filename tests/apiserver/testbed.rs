@@ -11,24 +11,16 @@ use crate::crds::CrdSet;
 use crate::kubectl::{Kubectl, Output};
 use crate::server::{Server, Watchdog, accepts, free_port};
 
+const AUDIT_LOG: &str = "audit.log";
+
 /// Where `tests/testbed/build` put kube-apiserver, kubectl and etcd.
 static BINARIES: LazyLock<PathBuf> = LazyLock::new(|| {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/testbed/build");
     // Its standard error is ours: a first build takes minutes and says so, and
     // a machine without Go is told there what to install.
-    let output = Command::new(script)
-        .stderr(Stdio::inherit())
-        .output()
-        .expect("run tests/testbed/build");
-    assert!(
-        output.status.success(),
-        "tests/testbed/build failed: what is missing stands above"
-    );
-    PathBuf::from(
-        String::from_utf8(output.stdout)
-            .expect("a path in UTF-8")
-            .trim_end(),
-    )
+    let output = Command::new(script).stderr(Stdio::inherit()).output().expect("run tests/testbed/build");
+    assert!(output.status.success(), "tests/testbed/build failed: what is missing stands above");
+    PathBuf::from(String::from_utf8(output.stdout).expect("a path in UTF-8").trim_end())
 });
 
 static SHARED: LazyLock<Testbed> = LazyLock::new(|| {
@@ -63,20 +55,11 @@ impl Testbed {
     }
 
     fn try_start() -> Result<Self, String> {
-        let dir = tempfile::Builder::new()
-            .prefix("airgate-testbed-")
-            .tempdir()
-            .expect("a temporary directory")
-            .keep();
+        let dir = tempfile::Builder::new().prefix("airgate-testbed-").tempdir().expect("a temporary directory").keep();
         let watchdog = Watchdog::over(&dir);
         let etcd = Server::new("etcd", &BINARIES, &dir, free_port());
         let apiserver = Server::new("kube-apiserver", &BINARIES, &dir, free_port());
-        let mut testbed = Self {
-            apiserver,
-            etcd,
-            watchdog,
-            dir,
-        };
+        let mut testbed = Self { apiserver, etcd, watchdog, dir };
         testbed.configure();
         testbed.start_etcd()?;
         testbed.start_apiserver()?;
@@ -85,24 +68,21 @@ impl Testbed {
 
     fn configure(&mut self) {
         let path = |name: &str| self.dir.join(name).display().to_string();
-        let write = |name: &str, text: &str| {
-            fs::write(path(name), text).expect("write into the testbed's directory")
-        };
+        let write = |name: &str, text: &str| fs::write(path(name), text).expect("write into the testbed's directory");
 
         // Random, and known only to those who can read the directory.
-        let token = self
-            .dir
-            .file_name()
-            .expect("a name")
-            .to_string_lossy()
-            .into_owned();
-        write(
-            "tokens.csv",
-            &format!("{token},admin,admin,system:masters\n"),
-        );
+        let token = self.dir.file_name().expect("a name").to_string_lossy().into_owned();
+        write("tokens.csv", &format!("{token},admin,admin,system:masters\n"));
         let key = rcgen::KeyPair::generate().expect("a key for service account tokens");
         write("service-account.key", &key.serialize_pem());
         write("service-account.pub", &key.public_key_pem());
+        let writes = ["create", "update", "patch", "delete", "deletecollection"];
+        write(
+            "audit-policy",
+            &json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
+                "rules": [{"level": "Metadata", "verbs": writes}]})
+            .to_string(),
+        );
         write(
             "kubeconfig",
             &json!({
@@ -139,13 +119,12 @@ impl Testbed {
             format!("--cert-dir={}", path("pki")),
             "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
             format!("--service-account-key-file={}", path("service-account.pub")),
-            format!(
-                "--service-account-signing-key-file={}",
-                path("service-account.key")
-            ),
+            format!("--service-account-signing-key-file={}", path("service-account.key")),
             "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
             "--authorization-mode=RBAC".to_owned(),
             format!("--token-auth-file={}", path("tokens.csv")),
+            format!("--audit-policy-file={}", path("audit-policy")),
+            format!("--audit-log-path={}", path(AUDIT_LOG)),
             // It waits for tokens that only a controller manager would make.
             "--disable-admission-plugins=ServiceAccount".to_owned(),
         ]);
@@ -154,10 +133,7 @@ impl Testbed {
     pub fn start_etcd(&mut self) -> Result<(), String> {
         let log = self.dir.join("etcd.log");
         // By its own log, lest another one on the same port be taken for it.
-        let ready = || {
-            fs::read_to_string(&log)
-                .is_ok_and(|text| text.contains("ready to serve client requests"))
-        };
+        let ready = || fs::read_to_string(&log).is_ok_and(|text| text.contains("ready to serve client requests"));
         self.etcd.start(&self.watchdog, ready)
     }
 
@@ -165,17 +141,9 @@ impl Testbed {
     /// namespaces, which it does shortly after it calls itself ready.
     pub fn start_apiserver(&mut self) -> Result<(), String> {
         let dir = self.dir.clone();
-        let ask = |path: &str| {
-            Kubectl::new(&BINARIES, &dir)
-                .args(["get", "--raw", path])
-                .run()
-                .code
-                == 0
-        };
+        let ask = |path: &str| Kubectl::new(&BINARIES, &dir).args(["get", "--raw", path]).run().code == 0;
         let etcd = self.etcd.port;
-        self.apiserver.start(&self.watchdog, || {
-            accepts(etcd) && ask("/readyz") && ask("/api/v1/namespaces/default")
-        })
+        self.apiserver.start(&self.watchdog, || accepts(etcd) && ask("/readyz") && ask("/api/v1/namespaces/default"))
     }
 
     /// The kubeconfig of an administrator (group system:masters).
@@ -227,20 +195,20 @@ impl Testbed {
     /// Replaces the status of an object, as in `put_status("clusterversion/version", ...)`.
     pub fn put_status(&self, object: &str, status: &Value) {
         let patch = json!([{"op": "add", "path": "/status", "value": status}]).to_string();
-        self.kubectl([
-            "patch",
-            object,
-            "--subresource=status",
-            "--type=json",
-            "-p",
-            &patch,
-        ])
-        .success();
+        self.kubectl(["patch", object, "--subresource=status", "--type=json", "-p", &patch]).success();
+    }
+
+    /// The audit events of all writes so far, in which the annotations of a
+    /// webhook are found. An event is there before its request is answered.
+    pub fn audit_events(&self) -> Vec<Value> {
+        let log = fs::read_to_string(self.dir.join(AUDIT_LOG)).expect("read the audit log");
+        // The last line may be half written by another test's request.
+        let complete = log.rfind('\n').map_or("", |end| &log[..end]);
+        complete.lines().map(|line| serde_json::from_str(line).expect("an audit event")).collect()
     }
 
     pub fn delete(&self, object: &str) {
-        self.kubectl(["delete", object, "--ignore-not-found"])
-            .success();
+        self.kubectl(["delete", object, "--ignore-not-found"]).success();
     }
 }
 
@@ -248,10 +216,7 @@ impl Testbed {
 /// the version and the group, for a kind can exist in several of both.
 fn name_of(object: &Value) -> String {
     let text = |pointer: &str| {
-        object
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .unwrap_or_else(|| panic!("no {pointer} in {object}"))
+        object.pointer(pointer).and_then(Value::as_str).unwrap_or_else(|| panic!("no {pointer} in {object}"))
     };
     let kind = text("/kind").to_lowercase();
     let name = text("/metadata/name");
