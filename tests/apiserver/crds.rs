@@ -1,6 +1,7 @@
 //! The CRDs of OpenShift that airgate reads and guards.
 
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::server::eventually;
@@ -54,10 +55,12 @@ impl CrdSet {
 
 impl Testbed {
     pub fn install_crds(&self, set: &CrdSet) {
-        match set {
-            CrdSet::Real(dir) => eprintln!("testbed: the real CRDs of {}", dir.display()),
-            CrdSet::Minimal => eprintln!("testbed: the minimal CRDs of tests/crds"),
-        }
+        let which = match set {
+            CrdSet::Real(dir) => format!("the real CRDs of {}", dir.display()),
+            CrdSet::Minimal => "the minimal CRDs of tests/crds".to_owned(),
+        };
+        // Not by eprintln, which the test runner swallows.
+        writeln!(io::stderr(), "testbed: {which}").expect("write to stderr");
         let manifests: Vec<String> = CRDS.iter().map(|(resource, _)| set.manifest(resource)).collect();
         self.install(&manifests.join("\n---\n"), &CRDS.map(|(resource, _)| resource).join(","));
     }
