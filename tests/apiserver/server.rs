@@ -36,12 +36,17 @@ pub fn eventually<T>(what: &str, probe: impl FnMut() -> Option<T>) -> T {
     poll(limit, probe).unwrap_or_else(|| panic!("not within {limit:?}: {what}"))
 }
 
+/// By the keys of the standard library's hash maps: no crate needed for it.
+pub fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
 /// A free port below the range from which the kernel picks the ports of
 /// clients, so that no outgoing connection takes it while its server restarts.
 pub fn free_port() -> u16 {
     let listen = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
     (0..100)
-        .map(|_| 20_000 + (RandomState::new().build_hasher().finish() % 12_000) as u16)
+        .map(|_| 20_000 + (random() % 12_000) as u16)
         .find(|port| listen(*port))
         .expect("a free loopback port between 20000 and 32000")
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::crds::CrdSet;
 use crate::kubectl::{Kubectl, Output};
-use crate::server::{Server, Watchdog, accepts, free_port};
+use crate::server::{Server, Watchdog, accepts, free_port, random};
 
 const AUDIT_LOG: &str = "audit.log";
 
@@ -70,8 +70,8 @@ impl Testbed {
         let path = |name: &str| self.dir.join(name).display().to_string();
         let write = |name: &str, text: &str| fs::write(path(name), text).expect("write into the testbed's directory");
 
-        // Random, and known only to those who can read the directory.
-        let token = self.dir.file_name().expect("a name").to_string_lossy().into_owned();
+        // The directory is closed to others, so the token in it is our secret.
+        let token = format!("{:016x}{:016x}", random(), random());
         write("tokens.csv", &format!("{token},admin,admin,system:masters\n"));
         let key = rcgen::KeyPair::generate().expect("a key for service account tokens");
         write("service-account.key", &key.serialize_pem());
