@@ -1,0 +1,25 @@
+.DEFAULT_GOAL := help
+.PHONY: help build test lint fmt bench demo
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+
+build: ## build the release binary
+	cargo build --release
+
+test: lint ## everything that CI checks (the first run builds an API server: some minutes)
+	tests/testbed/build
+	cargo test
+
+lint: ## formatting and lints
+	cargo fmt --check
+	cargo clippy --all-targets -- -D warnings
+
+fmt: ## format the code
+	cargo fmt
+
+bench: ## benchmarks
+	cargo bench
+
+demo: ## see it judge six upgrades, without a cluster
+	cargo run --release -- demo

@@ -1,0 +1,16 @@
+//! Tests against a real kube-apiserver and etcd. They share one test binary so
+//! that one running API server serves them all and no helper is unused.
+
+// `cfg(test)` changes nothing here but tells clippy that all of it is a test.
+#[cfg(test)]
+mod crds;
+#[cfg(test)]
+mod harness;
+#[cfg(test)]
+mod kubectl;
+#[cfg(test)]
+mod objects;
+#[cfg(test)]
+mod server;
+#[cfg(test)]
+mod testbed;
