@@ -92,13 +92,19 @@ impl Use<'_> {
         if entry.expires <= self.now {
             return Some(format!("expired at {}", entry.expires));
         }
-        if entry.expires.duration_since(self.now) > LONGEST {
+        if !in_force(entry.expires, self.now) {
             return Some(format!("expires at {}, more than 24 hours from now", entry.expires));
         }
         let allowed = self.groups_allowed.is_empty()
             || self.user.groups.iter().any(|group| self.groups_allowed.iter().any(|allowed| **group == **allowed));
         (!allowed).then(|| format!("may only be used by members of {}", self.groups_allowed.join(", ")))
     }
+}
+
+/// `now < expires <= now + 24 h`
+#[must_use]
+pub fn in_force(expires: Timestamp, now: Timestamp) -> bool {
+    now < expires && expires.duration_since(now) <= LONGEST
 }
 
 /// Versions as versions, everything else to the letter.

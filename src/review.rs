@@ -73,6 +73,17 @@ impl Subject<'_> {
         }
     }
 
+    /// The object's metadata before the request, where there was one.
+    #[must_use]
+    pub fn old_metadata(&self) -> Option<&Metadata<'_>> {
+        match self {
+            Self::ClusterVersion(Change::Update { old, .. }) => Some(&old.metadata),
+            Self::InternalReleaseImage(Change::Update { old, .. }) => Some(&old.metadata),
+            _ => None,
+        }
+    }
+
+    /// The object's metadata as it will be stored, or for a DELETE as it was.
     #[must_use]
     pub fn metadata(&self) -> Option<&Metadata<'_>> {
         match self {
@@ -80,6 +91,16 @@ impl Subject<'_> {
             Self::InternalReleaseImage(change) => Some(&change.object().metadata),
             Self::Other(_) => None,
         }
+    }
+
+    /// The override annotation that this request sets or changes; empty where it removes it.
+    #[must_use]
+    pub fn override_set(&self) -> Option<&str> {
+        let deleted =
+            matches!(self, Self::ClusterVersion(Change::Delete(_)) | Self::InternalReleaseImage(Change::Delete(_)));
+        let new = &*self.metadata()?.annotations.airgate_override;
+        let old = self.old_metadata().map_or("", |metadata| &*metadata.annotations.airgate_override);
+        (!deleted && new != old).then_some(new)
     }
 }
 

@@ -277,6 +277,7 @@ impl<'c, 'a> Fold<'c, 'a> {
             });
             self.verdict.denials = vec![Denial { policy, field: OVERRIDE_FIELD, malformed: true, message }];
         }
+        self.record_override_set();
         let warnings = self.used.into_iter().chain(self.softened).chain(self.plain);
         self.verdict.warnings = text::warnings(warnings);
         if self.verdict.result == Result::Allow && !self.verdict.warnings.is_empty() {
@@ -284,6 +285,34 @@ impl<'c, 'a> Fold<'c, 'a> {
         }
         self.verdict
     }
+}
+
+impl Fold<'_, '_> {
+    /// Who set an override is on record, whether or not this request uses it.
+    fn record_override_set(&mut self) {
+        let Some(annotation) = self.context.review.subject.override_set() else { return };
+        let who = shown(&self.context.review.user.username);
+        if annotation.is_empty() {
+            return self.verdict.audit.push(("override", format!("removed by {who}")));
+        }
+        let lines: Vec<String> = match &self.over {
+            Override::Malformed(fault) => vec![format!("the override opens nothing, it cannot be read: {fault}")],
+            Override::Entries(entries) => entries.iter().map(|entry| describe_entry(entry, self.context.now)).collect(),
+        };
+        self.verdict.audit.push(("override", format!("set by {who}: {}", lines.join("; "))));
+        self.plain.extend(lines);
+    }
+}
+
+fn describe_entry(entry: &Entry, now: Timestamp) -> String {
+    let Entry { policy, from, target, reason, expires } = entry;
+    let (policy, from, target, reason) = (shown(policy), shown(from), shown(target), shown(reason));
+    let state = match (crate::policies::by_id(&policy), crate::breakglass::in_force(*expires, now)) {
+        (None, _) => "opens nothing, there is no such policy",
+        (Some(_), false) => "opens nothing now, expires must be within the next 24 hours",
+        (Some(_), true) => "is recorded",
+    };
+    format!("the override of {policy} {state}: {from} -> {target} until {expires} ({reason})")
 }
 
 const OVERRIDE_FIELD: &str = "metadata.annotations[airgate.io/override]";
