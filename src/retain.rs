@@ -71,7 +71,16 @@ impl Kept {
     /// Holders that count under `retain`, as one phrase.
     #[must_use]
     pub fn held_by(&self, retain: Retain) -> String {
-        let phrases: Vec<_> = self.holders.iter().filter(|h| h.level() <= retain).map(ToString::to_string).collect();
+        let (pools, others): (Vec<_>, Vec<_>) = self
+            .holders
+            .iter()
+            .filter(|holder| holder.level() <= retain)
+            .partition(|holder| matches!(holder, Holder::Pool(_)));
+        let mut phrases: Vec<String> = others.into_iter().map(ToString::to_string).collect();
+        if let [first, rest @ ..] = &pools[..] {
+            let more = if rest.is_empty() { String::new() } else { format!(" (and {} more pools)", rest.len()) };
+            phrases.push(format!("{first}{more}"));
+        }
         phrases.join(", ")
     }
 

@@ -197,16 +197,32 @@ impl PathStep<'_, '_> {
                 .works(format!("go to {version} first, it is on this site and {from} is on its list:"))
                 .works(self.upgrade.command(stone.digest));
         }
-        let same_minor = |v: &&Version| v.minor() == from.minor();
-        match release.previous.iter().flatten().filter(same_minor).max() {
+        let instead = self
+            .context
+            .catalog
+            .releases()
+            .filter(|r| {
+                r.version.minor() == release.version.minor() && r.lists(from) == Some(true) && self.upgrade.fits(r)
+            })
+            .max_by(|a, b| a.version.cmp(&b.version));
+        if let Some(instead) = instead {
+            return text
+                .works(format!("{} is on this site and {from} is on its list:", instead.version))
+                .works(self.upgrade.command(instead.digest));
+        }
+        // Order only chooses what to advise: nobody goes back to a stepping stone.
+        let ahead = |v: &&Version| v.minor() == from.minor() && *v > from;
+        match release.previous.iter().flatten().filter(ahead).max() {
             Some(stone) => text
                 .works(format!(
                     "no release on this site leads there; {stone} is on its list: mirror {stone} or one like it"
                 ))
                 .works("and go there first, if it lists the current version"),
-            None => text
-                .works("no release on this site leads there; mirror the releases in between and take them one by one"),
+            None => text.works(
+                "no release on this site leads there; mirror a later one, or the releases in between, and look at",
+            ),
         }
+        .works("each with: oc adm release info PULLSPEC")
     }
 
     /// No payload was read: an edge that the update service offers for exactly this digest is evidence too.
