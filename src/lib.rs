@@ -19,3 +19,4 @@ pub mod problem;
 pub mod projection;
 pub mod resource;
 pub mod state;
+pub mod watch;
