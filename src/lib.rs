@@ -14,6 +14,7 @@ pub mod version;
 
 // The edges.
 pub mod catalog;
+pub mod facts;
 pub mod files;
 pub mod problem;
 pub mod projection;

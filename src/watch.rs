@@ -123,4 +123,4 @@ impl WatchTasks {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
