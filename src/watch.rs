@@ -49,9 +49,9 @@ impl Default for Timing {
             rediscover: Duration::from_secs(15),
             retry_first: Duration::from_millis(500),
             retry_most: Duration::from_secs(10),
-            watch: Duration::from_secs(240),
+            watch: Duration::from_mins(4),
             silence: Duration::from_secs(100),
-            request: Duration::from_secs(60),
+            request: Duration::from_mins(1),
         }
     }
 }

@@ -134,5 +134,5 @@ async fn in_some_version<T>(
         Ok(None)
     };
     let late = || Failure::Other("the API server did not answer in time".into()).missing(resource);
-    tokio::time::timeout_at(deadline, all).await.unwrap_or_else(|_| Err(late()))
+    tokio::time::timeout_at(deadline, Box::pin(all)).await.unwrap_or_else(|_| Err(late()))
 }

@@ -182,9 +182,9 @@ impl<T: Clone + Send + Sync + 'static> Task<T> {
             _ => {}
         }
         if event.kind == "BOOKMARK" {
-            self.status.bookmarks += 1
+            self.status.bookmarks += 1;
         } else {
-            self.status.events += 1
+            self.status.events += 1;
         }
         if !head.resource_version.is_empty() {
             *version = head.resource_version;
