@@ -140,18 +140,18 @@ pub fn run(args: CheckArgs) -> Result<ExitCode> {
         Some(Form::Delete { target, common }) => (vec![Input::Action(Action::Delete(target))], common),
     };
     let now = now(common.now.as_deref())?;
-    let sources = Sources::read(&common.source, now)?;
-    let snapshot = sources.snapshot();
-    let facts = Facts { cluster: &snapshot, catalog: &sources.catalog, settings: &sources.settings, now };
+    let sources = Sources::read(&common.source)?;
+    let (snapshot, catalog, problems) = (sources.snapshot(), sources.catalog(), sources.problems());
+    let facts = Facts { cluster: &snapshot, catalog: &catalog, settings: &sources.settings, now };
     if common.output == Format::Text {
-        for problem in &sources.problems {
+        for problem in problems.iter() {
             note(&format!("note: {problem}"));
         }
     }
     let mut codes = vec![];
     for input in inputs {
         let report = judge(input, &sources, facts);
-        report.print(common.output, &sources.problems)?;
+        report.print(common.output, &problems)?;
         codes.push(report.code());
     }
     // The first of these that occurred.

@@ -1,19 +1,23 @@
 //! Where a command gets the cluster and the releases from.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use jiff::Timestamp;
+use tokio::runtime::Runtime;
+use tokio::time::Instant;
 
 use crate::action::{Stored, Target};
-use crate::catalog;
-use crate::cluster::{Missing, Snapshot};
+use crate::cluster::Snapshot;
 use crate::config::ConfigFile;
+use crate::facts::Facts;
 use crate::problem::Problem;
 use crate::release::Catalog;
 use crate::settings::Settings;
-use crate::state::State;
+use crate::watch;
 
 /// Flags that say where facts come from.
 #[derive(Clone, Debug, Default, Args)]
@@ -52,54 +56,61 @@ impl SourceArgs {
 }
 
 /// Everything a command judges by, read once.
-#[derive(Debug)]
 pub struct Sources {
-    pub cluster: ClusterSource,
-    pub catalog: Catalog,
+    facts: Facts,
+    runtime: Runtime,
     pub settings: Settings,
-    pub problems: Vec<Problem>,
 }
 
-#[derive(Debug)]
-pub enum ClusterSource {
-    State(Box<State>),
-    None(Box<Snapshot>),
-}
+/// For everything a command reads from an API server.
+const READ_LIMIT: Duration = Duration::from_secs(30);
 
 impl Sources {
-    pub fn read(args: &SourceArgs, now: Timestamp) -> Result<Self> {
+    pub fn read(args: &SourceArgs) -> Result<Self> {
         let config = args.merged_config()?;
-        let (catalog, mut problems) = catalog::load(&config.releases, now);
-        let cluster = match &config.state {
-            Some(directory) => {
-                let state = State::load(directory, now);
-                problems.extend(state.problems().iter().cloned());
-                ClusterSource::State(Box::new(state))
+        let settings = config.settings();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let facts = match (config.state, config.kubeconfig.or_else(default_kubeconfig)) {
+            (Some(directory), _) => Facts::from_state(directory, config.releases),
+            (None, Some(kubeconfig)) => runtime.block_on(async {
+                let client = watch::connect(Some(&kubeconfig)).await?;
+                anyhow::Ok(Facts::once(client, config.releases, Instant::now() + READ_LIMIT).await)
+            })?,
+            (None, None) => {
+                let nothing = Snapshot::nothing("no cluster was given: name one with --state DIR or --kubeconfig FILE");
+                let (catalog, _) = crate::catalog::load(&config.releases, Timestamp::now());
+                Facts::given(nothing, catalog)
             }
-            None => ClusterSource::None(Box::new(Snapshot::nothing(
-                "no cluster was given: name one with --state DIR or --kubeconfig FILE",
-            ))),
         };
-        Ok(Self { cluster, catalog, settings: config.settings(), problems })
+        Ok(Self { facts, runtime, settings })
     }
 
-    pub fn snapshot(&self) -> Snapshot {
-        match &self.cluster {
-            ClusterSource::State(state) => state.snapshot(),
-            ClusterSource::None(nothing) => (**nothing).clone(),
-        }
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.facts.snapshot()
+    }
+
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.facts.catalog()
+    }
+
+    pub fn problems(&self) -> Arc<Vec<Problem>> {
+        self.facts.problems()
     }
 
     /// The stored form of an object.
     pub fn stored(&self, target: &Target) -> Stored {
-        match &self.cluster {
-            ClusterSource::State(state) => state.object(&target.resource, None, &target.name),
-            ClusterSource::None(_) => Stored::Unknown(Missing {
-                why: "no cluster was given".into(),
-                remedy: "name one with --state DIR or --kubeconfig FILE".into(),
-            }),
-        }
+        let deadline = Instant::now() + READ_LIMIT;
+        // A deadline needs the runtime's clock.
+        self.runtime.block_on(self.facts.object(&target.resource, None, &target.name, deadline))
     }
+}
+
+/// Where oc would look: the first file of $KUBECONFIG, else ~/.kube/config, that exists.
+fn default_kubeconfig() -> Option<PathBuf> {
+    let named = std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty());
+    let home = || Some(vec![PathBuf::from(std::env::var_os("HOME")?).join(".kube/config")]);
+    let candidates = named.map(|value| std::env::split_paths(&value).collect()).or_else(home)?;
+    candidates.into_iter().find(|path| path.exists())
 }
 
 /// `--now`, else the clock.

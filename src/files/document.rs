@@ -149,7 +149,7 @@ mod tests {
         let mut bomb = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
         for level in 1..12 {
             let aliases = vec![format!("*a{}", level - 1); 10].join(",");
-            bomb += &format!("a{level}: &a{level} [{aliases}]\n");
+            bomb = format!("{bomb}a{level}: &a{level} [{aliases}]\n");
         }
         assert!(from_yaml(&bomb).is_err());
         for deep in [100_000, 500] {

@@ -171,10 +171,12 @@ pub(super) fn missing(collection: &Collection, of: &Resource, directory: &str) -
             format!("{directory} has {count} of the {}, but no List of them: there may be more", of.plural)
         }
     };
-    let mut remedy = save(of, directory);
-    if of != &resource::CLUSTER_VERSIONS {
-        remedy += &format!(" (or, if the cluster has none, `absent: [{}]` in {directory}/airgate.yaml)", of.plural);
-    }
+    let save = save(of, directory);
+    let remedy = if of == &resource::CLUSTER_VERSIONS {
+        save
+    } else {
+        format!("{save} (or, if the cluster has none, `absent: [{}]` in {directory}/airgate.yaml)", of.plural)
+    };
     Missing { why, remedy }
 }
 

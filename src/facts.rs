@@ -1,0 +1,209 @@
+//! What the server and the commands hold of the world: the cluster's facts and the release catalog.
+//!
+//! Invariants: reading never locks and never waits; what is published is never changed, only
+//! replaced; files that are gone or broken are gone from here too, at the latest at the next poll.
+
+mod files;
+mod status;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use jiff::Timestamp;
+use kube::Client;
+use tokio::time::Instant;
+
+use crate::action::Stored;
+use crate::cluster::{Missing, Snapshot};
+use crate::problem::Problem;
+use crate::release::Catalog;
+use crate::resource::ResourceId;
+use crate::watch::{self, Timing, WatchTasks, Watches};
+use files::Files;
+
+/// Cheap to clone; all clones see the same.
+#[derive(Clone, Debug)]
+pub struct Facts(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    cluster: Cluster,
+    files: ArcSwap<Files>,
+}
+
+enum Cluster {
+    /// From the state directory among the files.
+    State,
+    Watched(Client, Watches),
+    /// Read once from an API server.
+    Once(Client, Arc<Snapshot>),
+    Given(Arc<Snapshot>),
+}
+
+/// Whether to be called ready, and what for not.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Readiness {
+    pub ready: bool,
+    /// Resources that were not listed yet and are neither absent nor denied.
+    pub waiting_for: Vec<String>,
+}
+
+impl Facts {
+    /// From `--state DIR`, read before this returns.
+    #[must_use]
+    pub fn from_state(state: PathBuf, releases: Vec<PathBuf>) -> Self {
+        Self::new(Cluster::State, Files::read(Some(state), releases))
+    }
+
+    /// From the API server's watches; the releases are read before this returns, the watches come later.
+    #[must_use]
+    pub fn live(client: Client, releases: Vec<PathBuf>, timing: Timing) -> (Self, WatchTasks) {
+        let (watches, tasks) = Watches::start(&client, timing);
+        (Self::new(Cluster::Watched(client, watches), Files::read(None, releases)), tasks)
+    }
+
+    /// From one reading of the API server, for a command.
+    pub async fn once(client: Client, releases: Vec<PathBuf>, deadline: Instant) -> Self {
+        let snapshot = watch::read_once(&client, deadline).await;
+        Self::new(Cluster::Once(client, Arc::new(snapshot)), Files::read(None, releases))
+    }
+
+    /// From what somebody else made, such as a policy's case.
+    #[must_use]
+    pub fn given(snapshot: Snapshot, catalog: Catalog) -> Self {
+        Self::new(Cluster::Given(Arc::new(snapshot)), Files::given(catalog))
+    }
+
+    fn new(cluster: Cluster, files: Files) -> Self {
+        for problem in files.problems.iter() {
+            tracing::warn!(file = %problem.file, "{}", problem.message);
+        }
+        Self(Arc::new(Inner { cluster, files: ArcSwap::from_pointee(files) }))
+    }
+
+    #[must_use]
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        match &self.0.cluster {
+            Cluster::State => self.0.files.load().snapshot.clone(),
+            Cluster::Watched(_, watches) => watches.snapshot(),
+            Cluster::Once(_, snapshot) | Cluster::Given(snapshot) => snapshot.clone(),
+        }
+    }
+
+    #[must_use]
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.0.files.load().catalog.clone()
+    }
+
+    /// What could not be read of the state and release directories.
+    #[must_use]
+    pub fn problems(&self) -> Arc<Vec<Problem>> {
+        self.0.files.load().problems.clone()
+    }
+
+    /// The watches, where there are any.
+    #[must_use]
+    pub fn watches(&self) -> Option<&Watches> {
+        match &self.0.cluster {
+            Cluster::Watched(_, watches) => Some(watches),
+            _ => None,
+        }
+    }
+
+    /// The snapshot for an allow that cannot be undone: ClusterVersion, pools and rendered configs read
+    /// live where there is an API server. What could not be read by the deadline is unknown, even where a
+    /// watch has a value: it may be the one that matters that the watch has not seen.
+    pub async fn refresh_for_irreversible(&self, deadline: Instant) -> Snapshot {
+        let snapshot = Snapshot::clone(&self.snapshot());
+        let Cluster::Watched(client, _) = &self.0.cluster else { return snapshot };
+        let live = watch::live_read(client, deadline).await;
+        Snapshot {
+            cluster_version: live.cluster_version,
+            machine_config_pools: live.machine_config_pools,
+            rendered_releases: live.rendered_releases,
+            ..snapshot
+        }
+    }
+
+    /// The stored object of a request that does not bring it along.
+    pub async fn object(
+        &self,
+        resource: &ResourceId,
+        namespace: Option<&str>,
+        name: &str,
+        deadline: Instant,
+    ) -> Stored {
+        match &self.0.cluster {
+            Cluster::Watched(client, _) | Cluster::Once(client, _) => {
+                watch::get(client, resource, name, deadline).await
+            }
+            Cluster::State | Cluster::Given(_) => match &self.0.files.load().state {
+                Some(state) => state.object(resource, namespace, name),
+                None => Stored::Unknown(Missing {
+                    why: format!("no cluster was given to look {resource} {name} up in"),
+                    remedy: "give --state or --kubeconfig".into(),
+                }),
+            },
+        }
+    }
+
+    #[must_use]
+    pub fn ready(&self) -> Readiness {
+        let waiting_for = self.watches().map(Watches::waiting_for).unwrap_or_default();
+        Readiness { ready: waiting_for.is_empty(), waiting_for }
+    }
+
+    /// For `/statusz`.
+    #[must_use]
+    pub fn status(&self, now: Timestamp) -> serde_json::Value {
+        status::describe(self, &self.0.files.load(), now)
+    }
+
+    /// Reads the directories again if anything in them changed; yields whether it did.
+    #[must_use]
+    pub fn reload_if_changed(&self) -> bool {
+        let old = self.0.files.load_full();
+        let Some(new) = old.changed() else { return false };
+        tracing::info!(
+            releases = new.catalog.len(),
+            problems = new.problems.len(),
+            "files changed and were read again"
+        );
+        for problem in new.problems.iter().filter(|problem| !old.problems.contains(problem)) {
+            tracing::warn!(file = %problem.file, "{}", problem.message);
+        }
+        self.0.files.store(Arc::new(new));
+        true
+    }
+
+    /// Follows the directories for ever, never using more than a small part of a CPU for it. Polling and
+    /// not inotify: it is the same on every file system and for kubelet's exchange of links.
+    ///
+    /// Ends only with what killed it; whoever wires the process ends it then.
+    pub async fn poll_files(&self, every: Duration) -> String {
+        loop {
+            let facts = self.clone();
+            let start = Instant::now();
+            if let Err(error) = tokio::task::spawn_blocking(move || facts.reload_if_changed()).await {
+                return format!("reading the state and release directories ended: {error}");
+            }
+            tokio::time::sleep(every.max(start.elapsed() * 20)).await;
+        }
+    }
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::State => "State",
+            Self::Watched(..) => "Watched",
+            Self::Once(..) => "Once",
+            Self::Given(_) => "Given",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

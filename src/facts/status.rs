@@ -1,0 +1,47 @@
+//! The facts as `/statusz` shows them: what is known, from where, how old.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::Facts;
+use super::files::Files;
+use crate::cluster::Fact;
+
+pub(super) fn describe(facts: &Facts, files: &Files, now: Timestamp) -> Value {
+    let snapshot = facts.snapshot();
+    json!({
+        "ready": facts.ready(),
+        "facts": {
+            "clusterVersion": fact(&snapshot.cluster_version, now),
+            "internalReleaseImage": fact(&snapshot.internal_release_image, now),
+            "machineConfigNodes": fact(&snapshot.machine_config_nodes, now),
+            "machineConfigPools": fact(&snapshot.machine_config_pools, now),
+            "renderedReleases": fact(&snapshot.rendered_releases, now),
+            "infrastructure": fact(&snapshot.infrastructure, now),
+        },
+        "watches": facts.watches().map(super::Watches::statuses).unwrap_or_default().iter().map(|status| json!(**status)).collect::<Vec<_>>(),
+        "catalog": {
+            "releases": files.catalog.len(),
+            "directories": files.release_directories.iter().map(|directory| directory.display().to_string()).collect::<Vec<_>>(),
+            "readAt": files.read_at,
+        },
+        "problems": *files.problems,
+    })
+}
+
+fn fact<T>(fact: &Fact<T>, now: Timestamp) -> Value {
+    let state = match fact {
+        Fact::Known(..) => "known",
+        Fact::Absent(_) => "absent",
+        Fact::Unknown(missing) => return json!({"state": "unknown", "why": missing.why, "remedy": missing.remedy}),
+    };
+    fact.provenance().map_or(Value::Null, |provenance| {
+        json!({
+            "state": state,
+            "source": *provenance.source,
+            "asOf": provenance.as_of,
+            "ageSeconds": now.duration_since(provenance.as_of).as_secs(),
+            "stale": provenance.stale(now),
+        })
+    })
+}

@@ -1,0 +1,90 @@
+//! What is watched: how an object becomes a projection, and which fact the projections make.
+
+use std::collections::BTreeMap;
+
+use crate::cluster::{Fact, Snapshot};
+use crate::objects::cluster_version::ClusterVersion;
+use crate::objects::internal_release_image::{InternalReleaseImage, MachineConfigNode};
+use crate::objects::machine_config::{Infrastructure, MachineConfig, MachineConfigPool};
+use crate::projection::from_text;
+use crate::resource::{self, Resource};
+
+/// The projections of a resource by name.
+pub(super) type Objects<T> = BTreeMap<String, T>;
+
+/// One resource to watch, kept as `T`.
+pub(super) struct Kind<T> {
+    pub resource: &'static Resource,
+    pub project: fn(&str) -> Result<T, String>,
+    pub put: fn(&mut Snapshot, Fact<&Objects<T>>),
+}
+
+pub(super) fn cluster_version() -> Kind<ClusterVersion<'static>> {
+    Kind {
+        resource: &resource::CLUSTER_VERSIONS,
+        project: |text| from_text::<ClusterVersion<'_>>(text),
+        put: |snapshot, fact| snapshot.cluster_version = single(fact, &resource::CLUSTER_VERSIONS),
+    }
+}
+
+pub(super) fn internal_release_image() -> Kind<InternalReleaseImage<'static>> {
+    Kind {
+        resource: &resource::INTERNAL_RELEASE_IMAGES,
+        project: |text| from_text::<InternalReleaseImage<'_>>(text),
+        put: |snapshot, fact| snapshot.internal_release_image = single(fact, &resource::INTERNAL_RELEASE_IMAGES),
+    }
+}
+
+pub(super) fn infrastructure() -> Kind<Infrastructure<'static>> {
+    Kind {
+        resource: &resource::INFRASTRUCTURES,
+        project: |text| from_text::<Infrastructure<'_>>(text),
+        put: |snapshot, fact| snapshot.infrastructure = single(fact, &resource::INFRASTRUCTURES),
+    }
+}
+
+pub(super) fn machine_config_nodes() -> Kind<MachineConfigNode<'static>> {
+    Kind {
+        resource: &resource::MACHINE_CONFIG_NODES,
+        project: |text| from_text::<MachineConfigNode<'_>>(text),
+        put: |snapshot, fact| snapshot.machine_config_nodes = map(fact, |nodes| nodes.values().cloned().collect()),
+    }
+}
+
+pub(super) fn machine_config_pools() -> Kind<MachineConfigPool<'static>> {
+    Kind {
+        resource: &resource::MACHINE_CONFIG_POOLS,
+        project: |text| from_text::<MachineConfigPool<'_>>(text),
+        put: |snapshot, fact| snapshot.machine_config_pools = map(fact, |pools| pools.values().cloned().collect()),
+    }
+}
+
+/// Kept of each MachineConfig: the release it was rendered for.
+pub(super) fn rendered_releases() -> Kind<Option<String>> {
+    Kind {
+        resource: &resource::MACHINE_CONFIGS,
+        project: |text| {
+            let object = from_text::<MachineConfig<'_>>(text)?;
+            let release = object.metadata.annotations.release_image_version;
+            Ok((!release.is_empty()).then(|| release.to_string()))
+        },
+        put: |snapshot, fact| snapshot.rendered_releases = map(fact, Clone::clone),
+    }
+}
+
+fn map<A, B>(fact: Fact<&A>, known: impl FnOnce(&A) -> B) -> Fact<B> {
+    match fact {
+        Fact::Known(value, provenance) => Fact::Known(known(value), provenance),
+        Fact::Absent(provenance) => Fact::Absent(provenance),
+        Fact::Unknown(missing) => Fact::Unknown(missing),
+    }
+}
+
+/// The one object of a singleton; a list without it says that it is not there.
+fn single<T: Clone>(fact: Fact<&Objects<T>>, of: &Resource) -> Fact<T> {
+    match map(fact, |objects| objects.get(of.singleton.unwrap_or_default()).cloned()) {
+        Fact::Known(Some(object), provenance) => Fact::Known(object, provenance),
+        Fact::Known(None, provenance) | Fact::Absent(provenance) => Fact::Absent(provenance),
+        Fact::Unknown(missing) => Fact::Unknown(missing),
+    }
+}

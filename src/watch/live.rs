@@ -1,0 +1,138 @@
+//! Reads that bypass the watches: before allows that cannot be undone, and for single commands.
+
+use jiff::Timestamp;
+use kube::Client;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::api::{Endpoint, Failure};
+use super::kind::{self, Kind, Objects};
+use crate::action::Stored;
+use crate::cluster::{Fact, Missing, Provenance, RenderedReleases, Snapshot};
+use crate::objects::cluster_version::ClusterVersion;
+use crate::objects::machine_config::MachineConfigPool;
+use crate::resource::{Resource, ResourceId};
+
+const SOURCE: &str = "live read";
+
+/// What an allow that cannot be undone rests on.
+#[derive(Clone, Debug)]
+pub struct LiveFacts {
+    pub cluster_version: Fact<ClusterVersion<'static>>,
+    pub machine_config_pools: Fact<Vec<MachineConfigPool<'static>>>,
+    pub rendered_releases: Fact<RenderedReleases>,
+}
+
+/// Reads all three at once; what is not read by the deadline is unknown.
+pub async fn live_read(client: &Client, deadline: Instant) -> LiveFacts {
+    let (version, pools, releases) = tokio::join!(
+        read(client, kind::cluster_version(), deadline),
+        read(client, kind::machine_config_pools(), deadline),
+        read(client, kind::rendered_releases(), deadline),
+    );
+    let mut snapshot = Snapshot::nothing("not read");
+    version(&mut snapshot);
+    pools(&mut snapshot);
+    releases(&mut snapshot);
+    let Snapshot { cluster_version, machine_config_pools, rendered_releases, .. } = snapshot;
+    LiveFacts { cluster_version, machine_config_pools, rendered_releases }
+}
+
+/// Reads every fact once, for a command that does not watch.
+pub async fn read_once(client: &Client, deadline: Instant) -> Snapshot {
+    let (live, image, nodes, infrastructure) = tokio::join!(
+        live_read(client, deadline),
+        read(client, kind::internal_release_image(), deadline),
+        read(client, kind::machine_config_nodes(), deadline),
+        read(client, kind::infrastructure(), deadline),
+    );
+    let mut snapshot = Snapshot {
+        cluster_version: live.cluster_version,
+        machine_config_pools: live.machine_config_pools,
+        rendered_releases: live.rendered_releases,
+        ..Snapshot::nothing("not read")
+    };
+    image(&mut snapshot);
+    nodes(&mut snapshot);
+    infrastructure(&mut snapshot);
+    snapshot
+}
+
+/// Reads one whole object.
+pub async fn get(client: &Client, resource: &ResourceId, name: &str, deadline: Instant) -> Stored {
+    let Some(known) = resource.find() else {
+        return Stored::Unknown(Missing {
+            why: format!("airgate does not read {resource}"),
+            remedy: "give the request as an AdmissionReview with its oldObject".into(),
+        });
+    };
+    let read = async |endpoint: Endpoint| {
+        let text = endpoint.get(name).await?;
+        serde_json::from_str::<Value>(&text).map_err(|error| Failure::Other(error.to_string()))
+    };
+    match in_some_version(client, known, deadline, read).await {
+        Ok(Some(object)) => Stored::Found(object, SOURCE.into()),
+        Ok(None) => Stored::KnownAbsent,
+        Err(missing) => Stored::Unknown(missing),
+    }
+}
+
+/// Reads one fact and yields how to put it into a snapshot.
+async fn read<T: Send>(client: &Client, kind: Kind<T>, deadline: Instant) -> impl FnOnce(&mut Snapshot) {
+    let provenance = Provenance { source: SOURCE.into(), as_of: Timestamp::now(), watched: false };
+    let project = |objects: &mut Objects<T>, name: &str, text: &str| {
+        let fault = |fault| Failure::Other(format!("{name}: {fault}"));
+        (kind.project)(text).map(|object| drop(objects.insert(name.to_owned(), object))).map_err(fault)
+    };
+    let read = async |endpoint: Endpoint| {
+        let mut objects = Objects::new();
+        if let Some(name) = kind.resource.singleton {
+            let text = endpoint.get(name).await?;
+            project(&mut objects, name, &text)?;
+        } else {
+            let mut result = Ok(());
+            endpoint
+                .list(|text| {
+                    let head: super::api::Head = serde_json::from_str(text).unwrap_or_default();
+                    let projected = project(&mut objects, &head.metadata.name, text);
+                    if result.is_ok() {
+                        result = projected;
+                    }
+                })
+                .await?;
+            result?;
+        }
+        Ok(objects)
+    };
+    let objects = in_some_version(client, kind.resource, deadline, read).await;
+    move |snapshot: &mut Snapshot| {
+        let fact = match &objects {
+            Ok(Some(objects)) => Fact::Known(objects, provenance),
+            Ok(None) => Fact::Absent(provenance),
+            Err(missing) => Fact::Unknown(missing.clone()),
+        };
+        (kind.put)(snapshot, fact);
+    }
+}
+
+/// `None` where no version has it: neither the resource nor the object is there.
+async fn in_some_version<T>(
+    client: &Client,
+    resource: &Resource,
+    deadline: Instant,
+    read: impl AsyncFn(Endpoint) -> Result<T, Failure>,
+) -> Result<Option<T>, Missing> {
+    let patience = deadline.saturating_duration_since(Instant::now());
+    let all = async {
+        for version in resource.versions {
+            match read(Endpoint::new(client, resource, version, patience)).await {
+                Ok(found) => return Ok(Some(found)),
+                Err(Failure::NotFound) => {}
+                Err(failure) => return Err(failure.missing(resource)),
+            }
+        }
+        Ok(None)
+    };
+    let late = || Failure::Other("the API server did not answer in time".into()).missing(resource);
+    tokio::time::timeout_at(deadline, Box::pin(all)).await.unwrap_or_else(|_| Err(late()))
+}

@@ -1,0 +1,71 @@
+//! What each watch says about itself, for `/statusz`, metrics and readiness.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::resource::Resource;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Not listed yet.
+    Starting,
+    Watching,
+    /// The cluster does not have the resource; looked for again and again.
+    Absent,
+    /// 403; tried again and again.
+    Denied,
+    /// Anything else; tried again and again, with the facts of before where there are any.
+    Failing,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct WatchStatus {
+    /// `clusterversions.config.openshift.io`
+    pub resource: String,
+    /// The API version in use.
+    pub version: Option<&'static str>,
+    pub state: State,
+    /// Listed once, absent or denied: nothing to wait for. Stays so.
+    pub ready: bool,
+    pub objects: usize,
+    /// Objects that could not be read, with the field; while there is one the fact is unknown.
+    pub bad_objects: BTreeMap<String, String>,
+    /// Complete lists, the first one included.
+    pub lists: u64,
+    pub events: u64,
+    pub bookmarks: u64,
+    pub errors: u64,
+    /// Events that carried an object that could not be read.
+    pub bad_events: u64,
+    /// The last list, event or bookmark.
+    pub last_heard: Option<Timestamp>,
+    /// The current trouble, gone when it is over.
+    pub trouble: Option<String>,
+    pub last_error: Option<String>,
+    pub last_error_at: Option<Timestamp>,
+}
+
+impl WatchStatus {
+    pub(super) fn new(resource: &Resource) -> Self {
+        Self {
+            resource: resource.full_name(),
+            version: None,
+            state: State::Starting,
+            ready: false,
+            objects: 0,
+            bad_objects: BTreeMap::new(),
+            lists: 0,
+            events: 0,
+            bookmarks: 0,
+            errors: 0,
+            bad_events: 0,
+            last_heard: None,
+            trouble: None,
+            last_error: None,
+            last_error_at: None,
+        }
+    }
+}

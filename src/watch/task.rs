@@ -1,0 +1,290 @@
+//! The life of one watch: discover, list, watch, and again, for ever.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use futures::io::{AsyncBufRead, AsyncBufReadExt};
+use jiff::Timestamp;
+use kube::Client;
+use kube::core::Status;
+
+use super::Timing;
+use super::api::{Endpoint, Failure, Head, Line};
+use super::kind::{Kind, Objects};
+use super::status::{State, WatchStatus};
+use crate::cluster::{Fact, Missing, Provenance, Snapshot};
+
+pub(super) struct Task<T> {
+    kind: Kind<T>,
+    client: Client,
+    timing: Timing,
+    snapshot: Arc<ArcSwap<Snapshot>>,
+    shared: Arc<ArcSwap<WatchStatus>>,
+    status: WatchStatus,
+    objects: Objects<T>,
+    /// When the objects were last known to be true; `None` before the first complete list.
+    as_of: Option<Timestamp>,
+    /// Why the fact is unknown although there may be objects from before.
+    unknown: Option<Missing>,
+    pause: Duration,
+}
+
+impl<T: Clone + Send + Sync + 'static> Task<T> {
+    pub fn new(
+        kind: Kind<T>,
+        client: Client,
+        timing: Timing,
+        snapshot: Arc<ArcSwap<Snapshot>>,
+        shared: Arc<ArcSwap<WatchStatus>>,
+    ) -> Self {
+        let status = WatchStatus::clone(&shared.load());
+        let pause = timing.retry_first;
+        let objects = Objects::new();
+        Self { kind, client, timing, snapshot, shared, status, objects, as_of: None, unknown: None, pause }
+    }
+
+    pub async fn run(mut self) {
+        loop {
+            match Endpoint::discover(&self.client, self.kind.resource, self.timing.request).await {
+                Ok(Some(version)) => {
+                    let endpoint = Endpoint::new(&self.client, self.kind.resource, version, self.timing.request);
+                    self.follow(&endpoint).await;
+                    // No longer there, or not served yet although it was discovered.
+                    self.failed(&Failure::NotFound);
+                    self.pause().await;
+                }
+                Ok(None) => {
+                    self.absent();
+                    tokio::time::sleep(self.timing.rediscover).await;
+                }
+                Err(failure) => {
+                    self.failed(&failure);
+                    self.pause().await;
+                }
+            }
+        }
+    }
+
+    /// Lists and watches until the API server no longer knows the resource.
+    async fn follow(&mut self, endpoint: &Endpoint) {
+        self.status.version = Some(endpoint.version);
+        loop {
+            let mut version = match self.list(endpoint).await {
+                Ok(version) => version,
+                Err(Failure::NotFound) => return,
+                Err(failure) => {
+                    self.failed(&failure);
+                    self.pause().await;
+                    continue;
+                }
+            };
+            loop {
+                let heard = (self.status.events, self.status.bookmarks);
+                match self.watch(endpoint, &mut version).await {
+                    Ok(()) if heard != (self.status.events, self.status.bookmarks) => {}
+                    // A watch that ends without a sign of life proves nothing: list again.
+                    Ok(()) => {
+                        self.pause().await;
+                        break;
+                    }
+                    Err(Failure::NotFound) => return,
+                    Err(failure) => {
+                        self.failed(&failure);
+                        self.pause().await;
+                        if failure == Failure::Gone {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    async fn list(&mut self, endpoint: &Endpoint) -> Result<String, Failure> {
+        // What the list says was true when it was asked for, at the latest.
+        let asked = Timestamp::now();
+        let mut objects = Objects::new();
+        let mut bad = vec![];
+        let version = endpoint
+            .list(|text| {
+                let name = head(text).metadata.name;
+                match (self.kind.project)(text) {
+                    Ok(object) => drop(objects.insert(name, object)),
+                    Err(fault) => bad.push((name, fault)),
+                }
+            })
+            .await?;
+        self.objects = objects;
+        self.status.bad_objects.clear();
+        for (name, fault) in bad {
+            self.bad(name, fault);
+        }
+        self.status.lists += 1;
+        self.recovered();
+        self.heard(asked);
+        Ok(version)
+    }
+
+    /// One watch until the API server ends it; `version` follows what was seen.
+    async fn watch(&mut self, endpoint: &Endpoint, version: &mut String) -> Result<(), Failure> {
+        let stream = endpoint.watch(version, self.timing.watch).await?;
+        self.recovered();
+        self.publish();
+        let mut stream = std::pin::pin!(stream);
+        let mut line = vec![];
+        while self.next_line(stream.as_mut(), &mut line).await? {
+            let text = std::str::from_utf8(&line).map_err(|_| Failure::Other("an event is not UTF-8".into()))?;
+            // A line that was cut off is a lost connection: the event comes again.
+            let event: Line<'_> =
+                serde_json::from_str(text).map_err(|error| Failure::Other(format!("an event is cut off: {error}")))?;
+            self.event(&event, version)?;
+        }
+        Ok(())
+    }
+
+    async fn next_line(
+        &self,
+        mut stream: std::pin::Pin<&mut impl AsyncBufRead>,
+        line: &mut Vec<u8>,
+    ) -> Result<bool, Failure> {
+        line.clear();
+        match tokio::time::timeout(self.timing.silence, stream.read_until(b'\n', line)).await {
+            Ok(Ok(bytes)) => Ok(bytes > 0),
+            Ok(Err(error)) => Err(Failure::Other(format!("the watch broke off: {error}"))),
+            Err(_) => Err(Failure::Other(format!("the watch was silent for {:?}", self.timing.silence))),
+        }
+    }
+
+    fn event(&mut self, event: &Line<'_>, version: &mut String) -> Result<(), Failure> {
+        let text = event.object.get();
+        if event.kind == "ERROR" {
+            let status: Status = serde_json::from_str(text).unwrap_or_default();
+            return Err(kube::Error::Api(status.boxed()).into());
+        }
+        let head = head(text).metadata;
+        match &*event.kind {
+            "ADDED" | "MODIFIED" => match (self.kind.project)(text) {
+                Ok(object) => {
+                    self.status.bad_objects.remove(&head.name);
+                    self.objects.insert(head.name, object);
+                }
+                Err(fault) => {
+                    self.objects.remove(&head.name);
+                    self.bad(head.name, fault);
+                }
+            },
+            "DELETED" => {
+                self.status.bad_objects.remove(&head.name);
+                self.objects.remove(&head.name);
+            }
+            // A bookmark, or a sign of life that later versions may add.
+            _ => {}
+        }
+        if event.kind == "BOOKMARK" {
+            self.status.bookmarks += 1;
+        } else {
+            self.status.events += 1;
+        }
+        if !head.resource_version.is_empty() {
+            *version = head.resource_version;
+        }
+        self.pause = self.timing.retry_first;
+        self.heard(Timestamp::now());
+        Ok(())
+    }
+
+    fn bad(&mut self, name: String, fault: String) {
+        let resource = &self.status.resource;
+        tracing::warn!(%resource, object = %name, %fault, "an object cannot be read; its fact is unknown until it is mended");
+        self.status.bad_events += 1;
+        self.status.bad_objects.insert(name, fault);
+    }
+
+    fn heard(&mut self, as_of: Timestamp) {
+        self.as_of = Some(as_of);
+        self.status.last_heard = Some(as_of);
+        self.publish();
+    }
+
+    fn recovered(&mut self) {
+        if self.status.state != State::Watching {
+            tracing::info!(resource = %self.status.resource, version = ?self.status.version, "watching");
+        }
+        self.status.state = State::Watching;
+        self.status.ready = true;
+        self.status.trouble = None;
+        self.unknown = None;
+    }
+
+    fn absent(&mut self) {
+        if self.status.state != State::Absent {
+            tracing::info!(resource = %self.status.resource, "the cluster does not have this resource");
+        }
+        self.objects.clear();
+        self.status.bad_objects.clear();
+        self.status.state = State::Absent;
+        self.status.version = None;
+        self.status.ready = true;
+        self.status.trouble = None;
+        self.unknown = None;
+        self.heard(Timestamp::now());
+    }
+
+    fn failed(&mut self, failure: &Failure) {
+        // Part of normal life: the list that follows is the answer.
+        if *failure == Failure::Gone {
+            return;
+        }
+        let missing = failure.missing(self.kind.resource);
+        let denied = matches!(failure, Failure::Denied(_));
+        self.status.state = if denied { State::Denied } else { State::Failing };
+        self.status.ready |= denied;
+        self.status.errors += 1;
+        if self.status.trouble.as_ref() != Some(&missing.why) {
+            tracing::warn!(resource = %self.status.resource, remedy = %missing.remedy, "{}", missing.why);
+        }
+        self.status.trouble = Some(missing.why.clone());
+        self.status.last_error = Some(missing.why.clone());
+        self.status.last_error_at = Some(Timestamp::now());
+        // A lost connection leaves what is known, with its age. A denial says that it is not ours to know.
+        if denied || self.as_of.is_none() {
+            self.unknown = Some(missing);
+        }
+        self.publish();
+    }
+
+    async fn pause(&mut self) {
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(self.timing.retry_most);
+    }
+
+    fn fact(&self) -> Fact<&Objects<T>> {
+        let provenance = |as_of| Provenance { source: "watch".into(), as_of, watched: true };
+        let resource = &self.status.resource;
+        match (&self.unknown, self.as_of, self.status.bad_objects.first_key_value()) {
+            (Some(missing), ..) => Fact::Unknown(missing.clone()),
+            (None, None, _) => Fact::unknown(format!("{resource} was not listed yet"), "wait until airgate is ready"),
+            (None, Some(as_of), _) if self.status.state == State::Absent => Fact::Absent(provenance(as_of)),
+            (None, Some(_), Some((name, fault))) => {
+                Fact::unknown(format!("{resource} {name}: {fault}"), format!("mend it: oc edit {resource} {name}"))
+            }
+            (None, Some(as_of), None) => Fact::Known(&self.objects, provenance(as_of)),
+        }
+    }
+
+    fn publish(&mut self) {
+        self.status.objects = self.objects.len();
+        let fact = self.fact();
+        self.snapshot.rcu(|old| {
+            let mut new = Snapshot::clone(old);
+            (self.kind.put)(&mut new, fact.clone());
+            new
+        });
+        self.shared.store(Arc::new(self.status.clone()));
+    }
+}
+
+fn head(text: &str) -> Head {
+    serde_json::from_str(text).unwrap_or_default()
+}
