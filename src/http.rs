@@ -15,22 +15,24 @@ pub mod server;
 pub mod tasks;
 pub mod timeout;
 
-use crate::metrics::Metrics;
-use crate::readiness::Readiness;
+use std::sync::Arc;
+
+use axum::Router;
 use axum::extract::{Extension, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use axum::{Router, http};
-use body::WholeBody;
 use bytes::Bytes;
-use layers::{Deadline, Edge};
-use limits::Limits;
-use std::sync::Arc;
 use tokio::time::Instant;
 use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
+
+use crate::metrics::Metrics;
+use crate::readiness::Readiness;
+use body::WholeBody;
+use layers::{Deadline, Edge};
+use limits::Limits;
 
 /// What the HTTP edge asks of the engine. `deadline` is when the answer must have been given; it lies a
 /// little before the moment at which the edge answers in the engine's place.
@@ -41,34 +43,25 @@ pub trait Admit: Send + Sync + 'static {
 /// The engine's answer; `body` is JSON.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    pub status: http::StatusCode,
+    pub status: StatusCode,
     pub body: Bytes,
 }
 
 /// The webhook port: all layers, from the outermost to the innermost.
-pub fn router<A: Admit>(
-    admit: Arc<A>,
-    limits: &Limits,
-    metrics: &Metrics,
-    readiness: &Readiness,
-) -> Router {
+pub fn router<A: Admit>(admit: Arc<A>, limits: &Limits, metrics: &Metrics, readiness: &Readiness) -> Router {
     let edge = Edge::new(limits, metrics, readiness);
     let validate = post(validate::<A>)
         // Only what reaches the handler has its body read: 415, 408, 413, 429.
         .route_layer(from_fn_with_state(edge.clone(), layers::whole_body))
         .fallback(layers::method_not_allowed);
-    Router::new()
-        .route("/validate", validate)
-        .fallback(layers::not_found)
-        .with_state(admit)
-        .layer(
-            ServiceBuilder::new()
-                .layer(from_fn_with_state(edge.clone(), layers::farewell)) // draining: Connection: close
-                .layer(CatchPanicLayer::custom(layers::Panicked(metrics.clone()))) // 500, and the next one is served
-                .layer(from_fn_with_state(edge.clone(), layers::count_refusals)) // every answer below that is the edge's own
-                .layer(from_fn_with_state(edge.clone(), layers::in_flight)) // 429 and Retry-After
-                .layer(from_fn_with_state(edge, layers::deadline)), // 400, 504
-        )
+    Router::new().route("/validate", validate).fallback(layers::not_found).with_state(admit).layer(
+        ServiceBuilder::new()
+            .layer(from_fn_with_state(edge.clone(), layers::farewell)) // draining: Connection: close
+            .layer(CatchPanicLayer::custom(layers::Panicked(metrics.clone()))) // 500, and the next one is served
+            .layer(from_fn_with_state(edge.clone(), layers::count_refusals)) // every answer below that is the edge's own
+            .layer(from_fn_with_state(edge.clone(), layers::in_flight)) // 429 and Retry-After
+            .layer(from_fn_with_state(edge, layers::deadline)), // 400, 504
+    )
 }
 
 async fn validate<A: Admit>(
@@ -78,12 +71,7 @@ async fn validate<A: Admit>(
 ) -> Response {
     // `body` stays here until the answer: with it goes its share of the memory.
     let answer = admit.admit(body.bytes.clone(), deadline.work).await;
-    (
-        answer.status,
-        [(header::CONTENT_TYPE, "application/json")],
-        answer.body,
-    )
-        .into_response()
+    (answer.status, [(header::CONTENT_TYPE, "application/json")], answer.body).into_response()
 }
 
 /// The plain-text answers of all ports.
@@ -92,12 +80,7 @@ pub(crate) fn text(status: StatusCode, text: impl Into<String>) -> Response {
     if !text.ends_with('\n') {
         text.push('\n');
     }
-    (
-        status,
-        [(header::CONTENT_TYPE, "text/plain; charset=utf-8")],
-        text,
-    )
-        .into_response()
+    (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
 }
 
 /// The panic layer alone, for ports on which nothing can be shed.

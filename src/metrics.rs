@@ -4,25 +4,24 @@
 //! number of series is known when the program is built. Other modules add theirs with
 //! [`Metrics::register`]; recording never blocks on a scrape for longer than a counter's update.
 
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 /// The media type of [`Metrics::encode`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Upper bounds of the review histogram in seconds: a warm review takes tens of microseconds, one that
 /// fetches a release up to the 10 s that Kubernetes waits.
-const REVIEW_SECONDS: [f64; 16] = [
-    0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
-    1.0, 5.0, 10.0,
-];
+const REVIEW_SECONDS: [f64; 16] =
+    [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 10.0];
 
 /// An enum as a label value: the derive of prometheus-client would show the variant's Rust name.
 macro_rules! label_value {
@@ -153,41 +152,13 @@ impl Metrics {
     }
 
     fn describe(&self, registry: &mut Registry) {
-        registry.register(
-            "reviews",
-            "Admission reviews by kind and outcome",
-            self.reviews.clone(),
-        );
-        registry.register(
-            "review_seconds",
-            "Time from decoded request to encoded answer",
-            self.review_seconds.clone(),
-        );
-        registry.register(
-            "refusals",
-            "Requests answered without a verdict",
-            self.refusals.clone(),
-        );
-        registry.register(
-            "requests_in_flight",
-            "Requests being answered now",
-            self.in_flight.clone(),
-        );
-        registry.register(
-            "connections",
-            "Open connections by port",
-            self.connections.clone(),
-        );
-        registry.register(
-            "connections_ended",
-            "Connections by how they ended",
-            self.connections_ended.clone(),
-        );
-        registry.register(
-            "accept_errors",
-            "Connections that could not be accepted",
-            self.accept_errors.clone(),
-        );
+        registry.register("reviews", "Admission reviews by kind and outcome", self.reviews.clone());
+        registry.register("review_seconds", "Time from decoded request to encoded answer", self.review_seconds.clone());
+        registry.register("refusals", "Requests answered without a verdict", self.refusals.clone());
+        registry.register("requests_in_flight", "Requests being answered now", self.in_flight.clone());
+        registry.register("connections", "Open connections by port", self.connections.clone());
+        registry.register("connections_ended", "Connections by how they ended", self.connections_ended.clone());
+        registry.register("accept_errors", "Connections that could not be accepted", self.accept_errors.clone());
         registry.register(
             "tls_reloads",
             "Serving certificates taken into use after the first",
@@ -212,9 +183,7 @@ impl Metrics {
 
     /// One judged request. `kind` is a name from our own tables, never from the request.
     pub fn review(&self, kind: &'static str, outcome: Outcome, took: Duration) {
-        self.reviews
-            .get_or_create(&ReviewLabels { kind, outcome })
-            .inc();
+        self.reviews.get_or_create(&ReviewLabels { kind, outcome }).inc();
         self.review_seconds.observe(took.as_secs_f64());
     }
 
@@ -228,9 +197,7 @@ impl Metrics {
     }
 
     pub fn connection_ended(&self, port: &'static str, end: ConnectionEnd) {
-        self.connections_ended
-            .get_or_create(&EndLabels { port, end })
-            .inc();
+        self.connections_ended.get_or_create(&EndLabels { port, end }).inc();
     }
 
     /// Everything in the OpenMetrics text format.
@@ -303,10 +270,7 @@ mod tests {
             "airgate_certificate_not_after_seconds 1796000000",
             "airgate_own_total 0",
         ] {
-            assert!(
-                text.lines().any(|found| found == line),
-                "{line}\nis not in\n{text}"
-            );
+            assert!(text.lines().any(|found| found == line), "{line}\nis not in\n{text}");
         }
         drop(one);
         assert_eq!(metrics.in_flight.get(), 0);

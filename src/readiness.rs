@@ -46,10 +46,7 @@ impl Readiness {
     pub fn condition(&self, name: impl Into<String>, waiting: impl Into<String>) -> Condition {
         let name = name.into();
         self.lock().insert(name.clone(), Some(waiting.into()));
-        Condition {
-            readiness: self.clone(),
-            name,
-        }
+        Condition { readiness: self.clone(), name }
     }
 
     /// From now on unready for good: the process is on its way out.
@@ -66,25 +63,15 @@ impl Readiness {
     }
 
     pub fn report(&self) -> Report {
-        let waiting: Vec<String> = self
-            .lock()
-            .iter()
-            .filter_map(|(name, waiting)| Some(format!("{name}: {}", waiting.as_ref()?)))
-            .collect();
+        let waiting: Vec<String> =
+            self.lock().iter().filter_map(|(name, waiting)| Some(format!("{name}: {}", waiting.as_ref()?))).collect();
         let draining = self.is_draining();
-        Report {
-            ready: waiting.is_empty() && !draining,
-            draining,
-            waiting,
-        }
+        Report { ready: waiting.is_empty() && !draining, draining, waiting }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Option<String>>> {
         // A panic elsewhere must not turn every later probe into one as well: the map is always whole.
-        self.inner
-            .conditions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.inner.conditions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -95,9 +82,7 @@ impl Condition {
 
     /// Takes it back, or says more precisely what is awaited.
     pub fn wait_for(&self, waiting: impl Into<String>) {
-        self.readiness
-            .lock()
-            .insert(self.name.clone(), Some(waiting.into()));
+        self.readiness.lock().insert(self.name.clone(), Some(waiting.into()));
     }
 }
 
@@ -144,9 +129,6 @@ mod tests {
         assert_eq!(readiness.report().text(), "ready\n");
         readiness.start_draining();
         assert!(!readiness.is_ready());
-        assert_eq!(
-            readiness.report().text(),
-            "draining: this process was told to stop\n"
-        );
+        assert_eq!(readiness.report().text(), "draining: this process was told to stop\n");
     }
 }

@@ -5,10 +5,12 @@
 //! connection. Only then the sockets close. The order is a [`Phase`] that everybody watches, driven by
 //! [`drive`], which takes its signals from a channel and can therefore be run in a test.
 
-use crate::readiness::Readiness;
 use std::io;
 use std::time::Duration;
+
 use tokio::sync::{mpsc, watch};
+
+use crate::readiness::Readiness;
 
 /// How far the way out has been gone; only ever grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,10 +37,7 @@ impl Default for Drain {
     fn default() -> Self {
         // `finish` covers the longest request (10 s) and some; both together stay below the 30 s that
         // a pod is given by default.
-        Self {
-            keep_serving: Duration::from_secs(5),
-            finish: Duration::from_secs(15),
-        }
+        Self { keep_serving: Duration::from_secs(5), finish: Duration::from_secs(15) }
     }
 }
 
@@ -118,12 +117,7 @@ pub fn signals() -> io::Result<mpsc::Receiver<Signal>> {
 /// Waits for a signal and leads the way out up to `Stopping`; then it only listens for a second signal.
 /// Ends by itself only after that one, so whoever runs it drops it when the work is done. Without anybody
 /// who could send a signal it waits for ever.
-pub async fn drive(
-    mut signals: mpsc::Receiver<Signal>,
-    controller: Controller,
-    readiness: Readiness,
-    drain: Drain,
-) {
+pub async fn drive(mut signals: mpsc::Receiver<Signal>, controller: Controller, readiness: Readiness, drain: Drain) {
     let Some(signal) = signals.recv().await else {
         return std::future::pending().await;
     };
@@ -158,10 +152,7 @@ pub async fn drive(
 mod tests {
     use super::*;
 
-    const DRAIN: Drain = Drain {
-        keep_serving: Duration::from_millis(20),
-        finish: Duration::from_secs(15),
-    };
+    const DRAIN: Drain = Drain { keep_serving: Duration::from_millis(20), finish: Duration::from_secs(15) };
 
     #[tokio::test]
     async fn a_signal_drains_then_stops() {
@@ -174,10 +165,7 @@ mod tests {
         let told = tokio::time::Instant::now();
         sender.send("SIGTERM").await.unwrap();
         shutdown.reached(Phase::Draining).await;
-        assert!(
-            !readiness.is_ready(),
-            "unready before anybody is told to drain"
-        );
+        assert!(!readiness.is_ready(), "unready before anybody is told to drain");
         shutdown.reached(Phase::Stopping).await;
         assert!(told.elapsed() >= DRAIN.keep_serving);
 
@@ -190,11 +178,8 @@ mod tests {
     async fn a_second_signal_during_the_drain_aborts() {
         let (sender, receiver) = mpsc::channel(2);
         let (controller, mut shutdown) = channel();
-        let hour = Duration::from_secs(3_600);
-        let drain = Drain {
-            keep_serving: hour,
-            finish: hour,
-        };
+        let hour = Duration::from_hours(1);
+        let drain = Drain { keep_serving: hour, finish: hour };
         tokio::spawn(drive(receiver, controller, Readiness::new(), drain));
         sender.send("SIGINT").await.unwrap();
         shutdown.reached(Phase::Draining).await;
@@ -209,6 +194,16 @@ mod tests {
         drop(controller);
         shutdown.reached(Phase::Stopping).await;
         assert_eq!(shutdown.phase(), Phase::Aborted);
+    }
+
+    #[tokio::test]
+    async fn real_signals_arrive_by_name() {
+        let mut signals = signals().unwrap();
+        for name in ["TERM", "INT"] {
+            let pid = std::process::id().to_string();
+            assert!(std::process::Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+            assert_eq!(signals.recv().await, Some(if name == "TERM" { "SIGTERM" } else { "SIGINT" }));
+        }
     }
 
     #[test]

@@ -9,15 +9,17 @@ pub mod listener;
 pub mod reload;
 pub mod self_signed;
 
-use keypair::KeyPair;
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::server::WebPkiClientVerifier;
 use rustls::sign::SingleCertAndKey;
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion, version};
-use std::path::PathBuf;
-use std::sync::Arc;
+
+use keypair::KeyPair;
 
 /// The oldest protocol version that is spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -81,27 +83,20 @@ pub fn server_config(
     pair: &KeyPair,
     client_ca: Option<&[u8]>,
 ) -> Result<ServerConfig, TlsError> {
-    let builder = ServerConfig::builder_with_provider(provider())
-        .with_protocol_versions(versions(settings.min_version))?;
+    let builder =
+        ServerConfig::builder_with_provider(provider()).with_protocol_versions(versions(settings.min_version))?;
     let builder = match (&settings.client_ca, client_ca) {
         (Some(file), Some(pem)) => {
-            let verifier = WebPkiClientVerifier::builder_with_provider(
-                Arc::new(client_roots(file, pem)?),
-                provider(),
-            )
-            .build()
-            .map_err(|error| TlsError::BadClientCa {
-                file: file.clone(),
-                reason: error.to_string(),
-            })?;
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(client_roots(file, pem)?), provider())
+                .build()
+                .map_err(|error| TlsError::BadClientCa { file: file.clone(), reason: error.to_string() })?;
             builder.with_client_cert_verifier(verifier)
         }
         // A file that is named but was not read must never end as "anybody may".
         (Some(file), None) => return Err(TlsError::NoClientCa { file: file.clone() }),
         (None, _) => builder.with_no_client_auth(),
     };
-    let mut config =
-        builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(pair.certified_key())));
+    let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(pair.certified_key())));
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
 }
@@ -115,21 +110,14 @@ fn versions(min: MinVersion) -> &'static [&'static SupportedProtocolVersion] {
 }
 
 fn client_roots(file: &std::path::Path, pem: &[u8]) -> Result<RootCertStore, TlsError> {
-    let bad = |reason: String| TlsError::BadClientCa {
-        file: file.to_owned(),
-        reason,
-    };
+    let bad = |reason: String| TlsError::BadClientCa { file: file.to_owned(), reason };
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem) {
         let certificate = certificate.map_err(|error| bad(error.to_string()))?;
-        roots
-            .add(certificate)
-            .map_err(|error| bad(error.to_string()))?;
+        roots.add(certificate).map_err(|error| bad(error.to_string()))?;
     }
     if roots.is_empty() {
-        return Err(TlsError::NoClientCa {
-            file: file.to_owned(),
-        });
+        return Err(TlsError::NoClientCa { file: file.to_owned() });
     }
     Ok(roots)
 }

@@ -1,4 +1,5 @@
 //! The edge on real sockets with real TLS and a stub in the engine's place.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops where it fails")]
 
 #[path = "server/client.rs"]
 mod client;

@@ -4,16 +4,18 @@
 //! differ by an order of magnitude: a kept connection may rest for minutes, a header that has begun must
 //! end within seconds.
 
-use super::limits::Limits;
-use crate::metrics::ConnectionEnd;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
+
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
+
+use super::limits::Limits;
+use crate::metrics::ConnectionEnd;
 
 /// Shared by a connection's socket, its requests and its watchman. Times are milliseconds since the start,
 /// plus one, so that zero can mean "not".
@@ -80,11 +82,7 @@ impl Activity {
         if !multiplexed && heard_at != 0 && since(heard_at) >= limits.header {
             return Some(ConnectionEnd::HeaderTimeout);
         }
-        let idle = if full {
-            limits.idle_when_full
-        } else {
-            limits.idle
-        };
+        let idle = if full { limits.idle_when_full } else { limits.idle };
         (quiet >= idle).then_some(ConnectionEnd::Idle)
     }
 
@@ -95,9 +93,7 @@ impl Activity {
     }
 
     fn now(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_millis())
-            .unwrap_or(u64::MAX)
-            .saturating_add(1)
+        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
     }
 }
 
@@ -124,11 +120,7 @@ impl<S> Observed<S> {
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Observed<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
         if buf.filled().len() > before {
@@ -139,11 +131,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Observed<S> {
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Observed<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
 
@@ -175,23 +163,11 @@ mod tests {
     #[test]
     fn what_is_overdue() {
         let zero = Duration::ZERO;
-        let long = Duration::from_secs(3_600);
-        let limits = |header, idle, idle_when_full| Limits {
-            header,
-            idle,
-            idle_when_full,
-            ..Limits::default()
-        };
+        let long = Duration::from_hours(1);
+        let limits = |header, idle, idle_when_full| Limits { header, idle, idle_when_full, ..Limits::default() };
         let fresh = Activity::new();
-        assert_eq!(
-            fresh.overdue(&limits(zero, long, long), false, false),
-            Some(ConnectionEnd::HeaderTimeout)
-        );
-        assert_eq!(
-            fresh.overdue(&limits(long, zero, zero), false, false),
-            None,
-            "the first request has its own limit"
-        );
+        assert_eq!(fresh.overdue(&limits(zero, long, long), false, false), Some(ConnectionEnd::HeaderTimeout));
+        assert_eq!(fresh.overdue(&limits(long, zero, zero), false, false), None, "the first request has its own limit");
 
         let busy = fresh.begin();
         assert_eq!(fresh.overdue(&limits(zero, zero, zero), false, true), None);
@@ -203,25 +179,12 @@ mod tests {
             None,
             "what came with the request is the request"
         );
-        assert_eq!(
-            kept.overdue(&limits(long, zero, long), false, false),
-            Some(ConnectionEnd::Idle)
-        );
+        assert_eq!(kept.overdue(&limits(long, zero, long), false, false), Some(ConnectionEnd::Idle));
         assert_eq!(kept.overdue(&limits(long, long, zero), false, false), None);
-        assert_eq!(
-            kept.overdue(&limits(long, long, zero), false, true),
-            Some(ConnectionEnd::Idle)
-        );
+        assert_eq!(kept.overdue(&limits(long, long, zero), false, true), Some(ConnectionEnd::Idle));
 
         kept.heard();
-        assert_eq!(
-            kept.overdue(&limits(zero, long, long), false, false),
-            Some(ConnectionEnd::HeaderTimeout)
-        );
-        assert_eq!(
-            kept.overdue(&limits(zero, long, long), true, false),
-            None,
-            "pings begin no request"
-        );
+        assert_eq!(kept.overdue(&limits(zero, long, long), false, false), Some(ConnectionEnd::HeaderTimeout));
+        assert_eq!(kept.overdue(&limits(zero, long, long), true, false), None, "pings begin no request");
     }
 }

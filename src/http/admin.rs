@@ -1,16 +1,18 @@
 //! The admin port, by default on the loopback only: what the process knows about itself, as JSON for tools and
 //! as a page for a person. Read-only.
 
-use super::{text, uncached, with_panic_layer};
-use crate::metrics::Metrics;
-use crate::readiness::Readiness;
-use crate::tls::reload::LiveTls;
+use std::sync::Arc;
+
 use axum::Router;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
+
+use super::{text, uncached, with_panic_layer};
+use crate::metrics::Metrics;
+use crate::readiness::Readiness;
+use crate::tls::reload::LiveTls;
 
 /// What the rest of the process adds to `/statusz`: an object whose keys stand beside ours. Called for each
 /// request, so it must be quick and must not wait.
@@ -26,22 +28,12 @@ struct Sources {
 }
 
 pub fn router(readiness: &Readiness, metrics: &Metrics, tls: LiveTls, rest: Statusz) -> Router {
-    let sources = Sources {
-        readiness: readiness.clone(),
-        metrics: metrics.clone(),
-        tls,
-        rest,
-    };
+    let sources = Sources { readiness: readiness.clone(), metrics: metrics.clone(), tls, rest };
     let for_page = sources.clone();
     let router = Router::new()
         .route("/statusz", get(async move || sources.json()))
         .route("/", get(async move || for_page.page()))
-        .fallback(async || {
-            text(
-                StatusCode::NOT_FOUND,
-                "there is nothing here: this port has / and /statusz",
-            )
-        });
+        .fallback(async || text(StatusCode::NOT_FOUND, "there is nothing here: this port has / and /statusz"));
     uncached(with_panic_layer(router, metrics))
 }
 
@@ -50,10 +42,7 @@ impl Sources {
         let mut status = Map::new();
         status.insert("version".to_owned(), json!(env!("CARGO_PKG_VERSION")));
         status.insert("readiness".to_owned(), json!(self.readiness.report()));
-        status.insert(
-            "requests_in_flight".to_owned(),
-            json!(self.metrics.in_flight.get()),
-        );
+        status.insert("requests_in_flight".to_owned(), json!(self.metrics.in_flight.get()));
         status.insert("certificate".to_owned(), json!(*self.tls.status()));
         match (self.rest)() {
             Value::Object(rest) => status.extend(rest),
@@ -64,21 +53,14 @@ impl Sources {
     }
 
     fn json(&self) -> Response {
-        (
-            [(header::CONTENT_TYPE, "application/json")],
-            format!("{:#}\n", self.status()),
-        )
-            .into_response()
+        ([(header::CONTENT_TYPE, "application/json")], format!("{:#}\n", self.status())).into_response()
     }
 
     fn page(&self) -> Response {
         let headers = [
             (header::CONTENT_TYPE, "text/html; charset=utf-8"),
             // The page shows names from the cluster: even if one got past the escaping, nothing would run.
-            (
-                header::CONTENT_SECURITY_POLICY,
-                "default-src 'none'; style-src 'unsafe-inline'",
-            ),
+            (header::CONTENT_SECURITY_POLICY, "default-src 'none'; style-src 'unsafe-inline'"),
         ];
         let report = self.readiness.report();
         let status = format!("{:#}", self.status());
@@ -101,10 +83,7 @@ fn page(readiness: &str, status: &str) -> String {
 }
 
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]
@@ -115,9 +94,6 @@ mod tests {
     fn what_the_cluster_names_is_text_on_the_page() {
         let page = page("ready", r#"{"name": "</pre><script>alert(1)</script>&"}"#);
         assert!(!page.contains("<script>"), "{page}");
-        assert!(
-            page.contains("&lt;/pre&gt;&lt;script&gt;alert(1)&lt;/script&gt;&amp;"),
-            "{page}"
-        );
+        assert!(page.contains("&lt;/pre&gt;&lt;script&gt;alert(1)&lt;/script&gt;&amp;"), "{page}");
     }
 }

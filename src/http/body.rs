@@ -1,10 +1,11 @@
 //! Reads a request body into one buffer: sized by what the client announced, bounded for itself and for all
 //! bodies together, charged for what really arrived.
 
+use std::sync::Arc;
+
 use axum::body::{Body, Bytes};
 use bytes::BytesMut;
 use http_body_util::BodyExt;
-use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A semaphore counts to 2^32 at most in one go, so memory is charged by the kilobyte.
@@ -37,27 +38,17 @@ pub enum BodyError {
 
 impl Memory {
     pub fn new(bytes: usize) -> Self {
-        Self(Arc::new(Semaphore::new(
-            (bytes / UNIT).min(Semaphore::MAX_PERMITS),
-        )))
+        Self(Arc::new(Semaphore::new((bytes / UNIT).min(Semaphore::MAX_PERMITS))))
     }
 
-    fn charge(
-        &self,
-        held: &mut Option<OwnedSemaphorePermit>,
-        bytes: usize,
-    ) -> Result<(), BodyError> {
+    fn charge(&self, held: &mut Option<OwnedSemaphorePermit>, bytes: usize) -> Result<(), BodyError> {
         let have = held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         let more = bytes.div_ceil(UNIT).saturating_sub(have);
         if more == 0 {
             return Ok(());
         }
         let more = u32::try_from(more).map_err(|_| BodyError::Memory)?;
-        let more = self
-            .0
-            .clone()
-            .try_acquire_many_owned(more)
-            .map_err(|_| BodyError::Memory)?;
+        let more = self.0.clone().try_acquire_many_owned(more).map_err(|_| BodyError::Memory)?;
         match held {
             Some(held) => held.merge(more),
             None => *held = Some(more),
@@ -108,10 +99,7 @@ pub async fn read(
         }
         buffer.extend_from_slice(&data);
     }
-    Ok(WholeBody {
-        bytes: first.unwrap_or_else(|| buffer.freeze()),
-        _charged: Arc::new(held),
-    })
+    Ok(WholeBody { bytes: first.unwrap_or_else(|| buffer.freeze()), _charged: Arc::new(held) })
 }
 
 /// The caller bounds this by the request's deadline.
@@ -132,11 +120,7 @@ mod tests {
     use std::convert::Infallible;
 
     fn chunks(sizes: &'static [usize]) -> Body {
-        Body::from_stream(stream::iter(
-            sizes
-                .iter()
-                .map(|size| Ok::<_, Infallible>(Bytes::from(vec![b'x'; *size]))),
-        ))
+        Body::from_stream(stream::iter(sizes.iter().map(|size| Ok::<_, Infallible>(Bytes::from(vec![b'x'; *size])))))
     }
 
     #[tokio::test]

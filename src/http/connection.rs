@@ -4,11 +4,10 @@
 //! By hand over hyper and not with axum-server, whose one header limit also ends kept connections, and which
 //! knows neither a connection cap nor an end of idling.
 
-use super::activity::{Activity, Observed};
-use super::limits::Limits;
-use crate::metrics::{ConnectionEnd, Metrics};
-use crate::shutdown::{Phase, Shutdown};
-use crate::tls::reload::LiveTls;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
@@ -16,14 +15,17 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tower::Service;
+
+use super::activity::{Activity, Observed};
+use super::limits::Limits;
+use crate::metrics::{ConnectionEnd, Metrics};
+use crate::shutdown::{Phase, Shutdown};
+use crate::tls::reload::LiveTls;
 
 const H2_WINDOW: u32 = 1 << 20;
 const H2_STREAMS: u32 = 128;
@@ -92,14 +94,7 @@ impl Port {
             .header_read_timeout(None)
             .max_buf_size(H1_BUFFER_BYTES)
             .serve_connection(TokioIo::new(stream), service_fn(self.service(&activity)));
-        self.watch(
-            connection,
-            http1::Connection::graceful_shutdown,
-            false,
-            &activity,
-            shutdown,
-        )
-        .await
+        self.watch(connection, http1::Connection::graceful_shutdown, false, &activity, shutdown).await
     }
 
     async fn http2(
@@ -117,14 +112,7 @@ impl Port {
             .keep_alive_interval(H2_PING)
             .keep_alive_timeout(H2_PING)
             .serve_connection(TokioIo::new(stream), service_fn(self.service(&activity)));
-        self.watch(
-            connection,
-            http2::Connection::graceful_shutdown,
-            true,
-            &activity,
-            shutdown,
-        )
-        .await
+        self.watch(connection, http2::Connection::graceful_shutdown, true, &activity, shutdown).await
     }
 
     fn service(
@@ -154,10 +142,7 @@ impl Port {
     ) -> ConnectionEnd {
         let mut connection = pin!(connection);
         let limits = &self.limits;
-        let interval = WATCH
-            .min(limits.header / 4)
-            .min(limits.idle / 4)
-            .max(Duration::from_millis(5));
+        let interval = WATCH.min(limits.header / 4).min(limits.idle / 4).max(Duration::from_millis(5));
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut awaited = Phase::Draining;
@@ -189,11 +174,7 @@ impl Port {
             // HTTP/2 has no `Connection: close`: once it has served, the client is told to open no more
             // streams here. HTTP/1.1 connections are told with their next answer, see `layers::farewell`;
             // closing one that rests could cross its next request.
-            if multiplexed
-                && !finishing
-                && activity.has_served()
-                && shutdown.phase() >= Phase::Draining
-            {
+            if multiplexed && !finishing && activity.has_served() && shutdown.phase() >= Phase::Draining {
                 finish(connection.as_mut());
                 finishing = true;
             }

@@ -1,21 +1,23 @@
 //! The layers round `POST /validate`, each one function; their order stands in [`super::router`].
 
+use std::any::Any;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Version, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
+use tower_http::catch_panic::ResponseForPanic;
+
 use super::body::{self, BodyError, Memory};
 use super::limits::Limits;
 use super::text;
 use super::timeout::Budget;
 use crate::metrics::{Counted, Metrics, Refusal};
 use crate::readiness::Readiness;
-use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Version, header};
-use axum::middleware::Next;
-use axum::response::Response;
-use std::any::Any;
-use std::sync::Arc;
-use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout_at};
-use tower_http::catch_panic::ResponseForPanic;
 
 /// What the layers share.
 #[derive(Debug, Clone)]
@@ -57,9 +59,7 @@ pub async fn farewell(State(Edge(edge)): State<Edge>, request: Request, next: Ne
     let http1 = request.version() <= Version::HTTP_11;
     let mut response = next.run(request).await;
     if http1 && edge.readiness.is_draining() {
-        response
-            .headers_mut()
-            .insert(header::CONNECTION, HeaderValue::from_static("close"));
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     response
 }
@@ -77,10 +77,7 @@ impl ResponseForPanic for Panicked {
             .copied()
             .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
             .unwrap_or("of unknown kind");
-        tracing::error!(
-            panic = reason,
-            "a request made the server panic, this is a bug in airgate"
-        );
+        tracing::error!(panic = reason, "a request made the server panic, this is a bug in airgate");
         self.0.refused(Refusal::Panic);
         text(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -94,20 +91,12 @@ impl ResponseForPanic for Panicked {
 struct Refused(Refusal);
 
 /// Counts what the layers below refused, in one place.
-pub async fn count_refusals(
-    State(Edge(edge)): State<Edge>,
-    request: Request,
-    next: Next,
-) -> Response {
+pub async fn count_refusals(State(Edge(edge)): State<Edge>, request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     if let Some(Refused(reason)) = response.extensions().get() {
         edge.metrics.refused(*reason);
         // Not louder, and nothing of the request: whoever reaches the port can cause any number of these.
-        tracing::debug!(
-            reason = reason.as_str(),
-            status = response.status().as_u16(),
-            "request refused"
-        );
+        tracing::debug!(reason = reason.as_str(), status = response.status().as_u16(), "request refused");
     }
     response
 }
@@ -119,9 +108,7 @@ pub async fn in_flight(State(Edge(edge)): State<Edge>, request: Request, next: N
         let cap = edge.limits.in_flight;
         return try_again(
             Refusal::Shed,
-            format!(
-                "airgate is answering {cap} requests already, its limit: ask again in a second"
-            ),
+            format!("airgate is answering {cap} requests already, its limit: ask again in a second"),
         );
     };
     let _counted = Counted::by(&edge.metrics.in_flight);
@@ -129,34 +116,19 @@ pub async fn in_flight(State(Edge(edge)): State<Edge>, request: Request, next: N
 }
 
 /// Gives the request its deadline, and answers when nobody below has by then.
-pub async fn deadline(
-    State(Edge(edge)): State<Edge>,
-    mut request: Request,
-    next: Next,
-) -> Response {
+pub async fn deadline(State(Edge(edge)): State<Edge>, mut request: Request, next: Next) -> Response {
     let arrived = Instant::now();
     let budget = match Budget::of(request.uri().query(), edge.limits.deadline) {
         Ok(budget) => budget,
         Err(bad) => {
-            return refuse(
-                Refusal::BadTimeout,
-                StatusCode::BAD_REQUEST,
-                bad.to_string(),
-            );
+            return refuse(Refusal::BadTimeout, StatusCode::BAD_REQUEST, bad.to_string());
         }
     };
-    let deadline = Deadline {
-        work: arrived + budget.work,
-        answer: arrived + budget.answer,
-    };
+    let deadline = Deadline { work: arrived + budget.work, answer: arrived + budget.answer };
     request.extensions_mut().insert(deadline);
     match timeout_at(deadline.answer, next.run(request)).await {
         Ok(response) => response,
         Err(_) => {
-            tracing::warn!(
-                after_ms = budget.answer.as_millis(),
-                "no answer before the caller's deadline"
-            );
             let text = format!(
                 "airgate found no answer within {} ms, the time that the caller gave less a margin: try again, and see /statusz for what is slow",
                 budget.answer.as_millis()
@@ -177,19 +149,13 @@ pub async fn whole_body(State(Edge(edge)): State<Edge>, request: Request, next: 
         );
     }
     let limit = edge.limits.body_bytes;
-    let announced = parts
-        .headers
-        .get(header::CONTENT_LENGTH)
-        .and_then(|value| value.to_str().ok()?.parse().ok());
+    let announced = parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     let waits_for_leave = parts.headers.contains_key(header::EXPECT);
     if waits_for_leave && announced.is_some_and(|announced: u64| announced > limit as u64) {
         // It has not begun to send, so there is nothing to be read away.
         return too_large(limit);
     }
-    let end = parts
-        .extensions
-        .get::<Deadline>()
-        .map_or_else(Instant::now, |deadline| deadline.work);
+    let end = parts.extensions.get::<Deadline>().map_or_else(Instant::now, |deadline| deadline.work);
     let whole = match timeout_at(end, body::read(body, announced, limit, &edge.memory)).await {
         Ok(Ok(whole)) => whole,
         Ok(Err(BodyError::TooLarge { limit })) => return too_large(limit),
@@ -200,11 +166,7 @@ pub async fn whole_body(State(Edge(edge)): State<Edge>, request: Request, next: 
             );
         }
         Ok(Err(BodyError::Broken(_))) => {
-            return refuse(
-                Refusal::BadBody,
-                StatusCode::BAD_REQUEST,
-                "the request body ended early: send all of it",
-            );
+            return refuse(Refusal::BadBody, StatusCode::BAD_REQUEST, "the request body ended early: send all of it");
         }
         Err(_) => {
             return refuse(
@@ -222,47 +184,27 @@ pub async fn whole_body(State(Edge(edge)): State<Edge>, request: Request, next: 
 fn is_plain_json(headers: &HeaderMap) -> bool {
     let media_type = |value: &HeaderValue| {
         let value = value.to_str().unwrap_or_default();
-        value
-            .split(';')
-            .next()
-            .unwrap_or_default()
-            .trim()
-            .eq_ignore_ascii_case("application/json")
+        value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
     };
     let identity = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
     headers.get(header::CONTENT_TYPE).is_some_and(media_type)
-        && headers
-            .get_all(header::CONTENT_ENCODING)
-            .iter()
-            .all(identity)
+        && headers.get_all(header::CONTENT_ENCODING).iter().all(identity)
 }
 
 pub async fn not_found() -> Response {
-    refuse(
-        Refusal::NotFound,
-        StatusCode::NOT_FOUND,
-        "there is nothing here: reviews go to POST /validate",
-    )
+    refuse(Refusal::NotFound, StatusCode::NOT_FOUND, "there is nothing here: reviews go to POST /validate")
 }
 
 pub async fn method_not_allowed() -> Response {
-    let mut response = refuse(
-        Refusal::Method,
-        StatusCode::METHOD_NOT_ALLOWED,
-        "send the AdmissionReview with POST",
-    );
-    response
-        .headers_mut()
-        .insert(header::ALLOW, HeaderValue::from_static("POST"));
+    let mut response = refuse(Refusal::Method, StatusCode::METHOD_NOT_ALLOWED, "send the AdmissionReview with POST");
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
     response
 }
 
 /// For pages whose content changes from one moment to the next.
 pub async fn no_store(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
-    response
-        .headers_mut()
-        .insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
@@ -275,9 +217,7 @@ fn too_large(limit: usize) -> Response {
 
 fn try_again(reason: Refusal, text: String) -> Response {
     let mut response = refuse(reason, StatusCode::TOO_MANY_REQUESTS, text);
-    response
-        .headers_mut()
-        .insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     response
 }
 
@@ -310,11 +250,7 @@ mod tests {
             if let Some(value) = encoding {
                 headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(value));
             }
-            assert_eq!(
-                is_plain_json(&headers),
-                expected,
-                "{content_type:?} {encoding:?}"
-            );
+            assert_eq!(is_plain_json(&headers), expected, "{content_type:?} {encoding:?}");
         }
     }
 }

@@ -49,9 +49,6 @@ impl Limits {
     /// For the ports that only probes, scrapers and a person use.
     #[must_use]
     pub fn for_small_port(self) -> Self {
-        Self {
-            connections: 64,
-            ..self
-        }
+        Self { connections: 64, ..self }
     }
 }

@@ -1,5 +1,12 @@
 //! Binds the three ports and runs them until the end: the one call for whoever wires the process.
 
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use tokio::sync::{Semaphore, mpsc};
+
 use super::admin::{self, Statusz};
 use super::connection::Port;
 use super::limits::Limits;
@@ -11,11 +18,6 @@ use crate::shutdown::{self, Drain, Phase, Shutdown, Signal};
 use crate::tls::TlsSettings;
 use crate::tls::listener::{ListenError, Listener};
 use crate::tls::reload::{LiveTls, LoadError, POLL_INTERVAL, Reloader};
-use axum::Router;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::{Semaphore, mpsc};
 
 #[derive(Debug, Clone)]
 pub struct ServerSettings {
@@ -50,9 +52,7 @@ pub enum ServerError {
     Listen(#[from] ListenError),
     #[error(transparent)]
     Tls(#[from] LoadError),
-    #[error(
-        "{0}, and airgate does not go on without it: the log before this says why, a restart brings it back"
-    )]
+    #[error("{0}, and airgate does not go on without it: the log before this says why, a restart brings it back")]
     TaskEnded(Ended),
     #[error("stopped by a second signal, requests that were being answered were dropped")]
     Aborted,
@@ -78,6 +78,7 @@ pub struct Bound {
 }
 
 /// What the rest of the process brings along.
+#[expect(missing_debug_implementations, reason = "an engine and a closure have nothing to show")]
 pub struct Parts<A> {
     pub admit: A,
     pub readiness: Readiness,
@@ -116,63 +117,28 @@ impl Bound {
 /// # Errors
 /// When a task without which nothing works has ended, or on a second signal.
 pub async fn run<A: Admit>(bound: Bound, parts: Parts<A>) -> Result<(), ServerError> {
-    let Bound {
-        webhook,
-        health: health_listener,
-        admin: admin_listener,
-        reloader,
-        settings,
-        metrics,
-    } = bound;
-    let Parts {
-        admit,
-        readiness,
-        statusz,
-        mut tasks,
-        signals,
-    } = parts;
+    let Bound { webhook, health: health_listener, admin: admin_listener, reloader, settings, metrics } = bound;
+    let Parts { admit, readiness, statusz, mut tasks, signals } = parts;
     let (limits, drain, live) = (settings.limits, settings.drain, reloader.live());
     let (controller, shutdown) = shutdown::channel();
 
     let port = |name, router: Router, tls: Option<LiveTls>, limits: Limits| {
-        let slots = Arc::new(Semaphore::new(
-            limits.connections.min(Semaphore::MAX_PERMITS),
-        ));
-        Arc::new(Port {
-            name,
-            router,
-            tls,
-            limits,
-            metrics: metrics.clone(),
-            slots,
-        })
+        let slots = Arc::new(Semaphore::new(limits.connections.min(Semaphore::MAX_PERMITS)));
+        Arc::new(Port { name, router, tls, limits, metrics: metrics.clone(), slots })
     };
     let small = limits.for_small_port();
     let health = port("health", health::router(&readiness, &metrics), None, small);
-    let admin = port(
-        "admin",
-        admin::router(&readiness, &metrics, live.clone(), statusz),
-        None,
-        small,
-    );
+    let admin = port("admin", admin::router(&readiness, &metrics, live.clone(), statusz), None, small);
     let validate = super::router(Arc::new(admit), &limits, &metrics, &readiness);
     let validate = port("webhook", validate, Some(live), limits);
     let connections = validate.slots.clone();
 
     // The small ports answer until this function returns: a probe wants to see the drain.
     let (_until_return, at_return) = shutdown::channel();
-    tasks.spawn(
-        "the health port",
-        accept(health_listener, health, at_return.clone()),
-    );
+    tasks.spawn("the health port", accept(health_listener, health, at_return.clone()));
     tasks.spawn("the admin port", accept(admin_listener, admin, at_return));
-    tasks.spawn(
-        "the webhook port",
-        accept(webhook, validate, shutdown.clone()),
-    );
-    tasks.spawn("the certificate reload", async move {
-        match reloader.run(settings.tls_poll).await {}
-    });
+    tasks.spawn("the webhook port", accept(webhook, validate, shutdown.clone()));
+    tasks.spawn("the certificate reload", async move { match reloader.run(settings.tls_poll).await {} });
     let leading = shutdown::drive(signals, controller.clone(), readiness, drain);
     tasks.spawn("the signal handling", async move {
         leading.await;

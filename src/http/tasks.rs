@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+
 use tokio::task::{Id, JoinSet};
 
 /// Named tasks; dropping it stops them.
@@ -31,11 +32,7 @@ impl Tasks {
     }
 
     /// Runs `task`, which is expected never to end; its output, if it does, says why.
-    pub fn spawn(
-        &mut self,
-        name: impl Into<String>,
-        task: impl Future<Output: fmt::Display> + Send + 'static,
-    ) {
+    pub fn spawn(&mut self, name: impl Into<String>, task: impl Future<Output: fmt::Display> + Send + 'static) {
         let handle = self.set.spawn(async move { task.await.to_string() });
         self.names.insert(handle.id(), name.into());
     }
@@ -45,20 +42,9 @@ impl Tasks {
         let (id, how) = match self.set.join_next_with_id().await {
             None => return std::future::pending().await,
             Some(Ok((id, why))) => (id, format!("ended: {why}")),
-            Some(Err(error)) => (
-                error.id(),
-                if error.is_panic() {
-                    "panicked"
-                } else {
-                    "was cancelled"
-                }
-                .to_owned(),
-            ),
+            Some(Err(error)) => (error.id(), if error.is_panic() { "panicked" } else { "was cancelled" }.to_owned()),
         };
-        Ended {
-            task: self.names.remove(&id).unwrap_or_default(),
-            how,
-        }
+        Ended { task: self.names.remove(&id).unwrap_or_default(), how }
     }
 }
 
@@ -71,13 +57,8 @@ mod tests {
         let mut tasks = Tasks::new();
         tasks.spawn("the one that stays", std::future::pending::<String>());
         tasks.spawn("the watch", async { "connection lost" });
-        assert_eq!(
-            tasks.ended().await.to_string(),
-            "the watch ended: connection lost"
-        );
-        tasks.spawn("the broken one", async {
-            if true { panic!("for the test") } else { "" }
-        });
+        assert_eq!(tasks.ended().await.to_string(), "the watch ended: connection lost");
+        tasks.spawn("the broken one", async { if true { panic!("for the test") } else { "" } });
         assert_eq!(tasks.ended().await.to_string(), "the broken one panicked");
     }
 }

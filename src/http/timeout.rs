@@ -34,18 +34,13 @@ impl Budget {
         let asked = requested(query.unwrap_or_default())?;
         let patience = asked.map_or(own, |asked| asked.min(own));
         let margin = (patience / MARGIN_FRACTION).min(MARGIN_MAX);
-        Ok(Self {
-            work: patience.saturating_sub(margin),
-            answer: patience.saturating_sub(margin / 2),
-        })
+        Ok(Self { work: patience.saturating_sub(margin), answer: patience.saturating_sub(margin / 2) })
     }
 }
 
 /// The value of `timeout` in a query string, if there is one.
 fn requested(query: &str) -> Result<Option<Duration>, BadTimeout> {
-    let mut values = query
-        .split('&')
-        .filter_map(|pair| pair.strip_prefix("timeout="));
+    let mut values = query.split('&').filter_map(|pair| pair.strip_prefix("timeout="));
     let Some(value) = values.next() else {
         return Ok(None);
     };
@@ -70,9 +65,7 @@ fn parse_go_duration(text: &str) -> Option<Duration> {
     while !rest.is_empty() {
         let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         let (number, tail) = rest.split_at(number_end);
-        let unit_end = tail
-            .find(|c: char| c.is_ascii_digit() || c == '.')
-            .unwrap_or(tail.len());
+        let unit_end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(unit_end);
         total = total.checked_add(in_unit(number, unit_nanos(unit)?)?)?;
         rest = tail;
@@ -98,11 +91,7 @@ fn in_unit(number: &str, unit: u64) -> Option<Duration> {
     if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
         return None;
     }
-    let whole: u64 = if whole.is_empty() {
-        0
-    } else {
-        whole.parse().ok()?
-    };
+    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
     let mut nanos = whole.checked_mul(unit)?;
     let mut scale = unit;
     for digit in fraction.bytes() {
@@ -149,10 +138,7 @@ mod tests {
             ("1e3s", None),
             ("99999999999999999999s", None),
             ("9999999999h", None),
-            (
-                "18446744073s18446744073s",
-                Some(Duration::from_secs(36_893_488_146)),
-            ),
+            ("18446744073s18446744073s", Some(Duration::from_secs(36_893_488_146))),
         ] {
             assert_eq!(parse_go_duration(text), expected, "{text:?}");
         }
@@ -173,29 +159,17 @@ mod tests {
             (Some("xtimeout=1s"), 9_500, 9_750),
         ] {
             let budget = Budget::of(query, own).unwrap();
-            assert_eq!(
-                (budget.work, budget.answer),
-                (ms(work), ms(answer)),
-                "{query:?}"
-            );
+            assert_eq!((budget.work, budget.answer), (ms(work), ms(answer)), "{query:?}");
         }
     }
 
     #[test]
     fn a_bad_timeout_is_shown_and_explained() {
         for query in ["timeout=5", "timeout=", "timeout=0s", "timeout=-1s"] {
-            let text = Budget::of(Some(query), Duration::from_secs(10))
-                .unwrap_err()
-                .to_string();
+            let text = Budget::of(Some(query), Duration::from_secs(10)).unwrap_err().to_string();
             assert!(text.contains("such as 10s"), "{text}");
         }
         let long = format!("timeout={}", "9".repeat(5_000));
-        assert!(
-            Budget::of(Some(&long), Duration::from_secs(10))
-                .unwrap_err()
-                .to_string()
-                .len()
-                < 200
-        );
+        assert!(Budget::of(Some(&long), Duration::from_secs(10)).unwrap_err().to_string().len() < 200);
     }
 }

@@ -5,18 +5,19 @@
 //! looked at again a few times before it is an error. Blocking: call it from a blocking task. The key
 //! appears in no message and no debug output.
 
-use aws_lc_rs::digest::{SHA256, digest};
-use jiff::Timestamp;
-use rustls::InconsistentKeys;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
-use rustls::sign::CertifiedKey;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use jiff::Timestamp;
+use rustls::InconsistentKeys;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
+use rustls::sign::CertifiedKey;
 use x509_parser::extensions::GeneralName;
 
 pub const CERTIFICATE: &str = "tls.crt";
@@ -105,28 +106,17 @@ impl Leaf {
         self.not_after < now
     }
 
-    pub(crate) fn parse(
-        file: &Path,
-        certificate: &CertificateDer<'_>,
-    ) -> Result<Self, KeyPairError> {
-        let bad = |reason: String| KeyPairError::BadCertificate {
-            file: file.to_owned(),
-            reason,
-        };
-        let (_, parsed) = x509_parser::parse_x509_certificate(certificate)
-            .map_err(|error| bad(error.to_string()))?;
+    pub(crate) fn parse(file: &Path, certificate: &CertificateDer<'_>) -> Result<Self, KeyPairError> {
+        let bad = |reason: String| KeyPairError::BadCertificate { file: file.to_owned(), reason };
+        let (_, parsed) = x509_parser::parse_x509_certificate(certificate).map_err(|error| bad(error.to_string()))?;
         let time = |asn1: x509_parser::time::ASN1Time| {
             Timestamp::from_second(asn1.timestamp()).map_err(|error| bad(error.to_string()))
         };
-        let names = parsed
-            .subject_alternative_name()
-            .map_err(|error| bad(error.to_string()))?;
+        let names = parsed.subject_alternative_name().map_err(|error| bad(error.to_string()))?;
         Ok(Self {
             fingerprint: hex(digest(&SHA256, certificate).as_ref()),
             serial: parsed.raw_serial_as_string(),
-            names: names
-                .map(|names| names.value.general_names.iter().filter_map(name).collect())
-                .unwrap_or_default(),
+            names: names.map(|names| names.value.general_names.iter().filter_map(name).collect()).unwrap_or_default(),
             not_before: time(parsed.validity().not_before)?,
             not_after: time(parsed.validity().not_after)?,
         })
@@ -147,16 +137,11 @@ impl Raw {
             }
             before = after;
         }
-        Err(KeyPairError::Changing {
-            dir: dir.to_owned(),
-        })
+        Err(KeyPairError::Changing { dir: dir.to_owned() })
     }
 
     fn read_once(dir: &Path) -> Result<Self, KeyPairError> {
-        Ok(Self {
-            certificate: read_bounded(&dir.join(CERTIFICATE))?,
-            key: read_bounded(&dir.join(KEY))?,
-        })
+        Ok(Self { certificate: read_bounded(&dir.join(CERTIFICATE))?, key: read_bounded(&dir.join(KEY))? })
     }
 
     /// Identifies this content, without keeping it.
@@ -174,41 +159,25 @@ impl Raw {
     pub fn parse(&self, dir: &Path) -> Result<KeyPair, KeyPairError> {
         let certificate_file = dir.join(CERTIFICATE);
         let chain = certificates(&certificate_file, &self.certificate)?;
-        let first = chain.first().ok_or_else(|| KeyPairError::NoCertificate {
-            file: certificate_file.clone(),
-        })?;
+        let first = chain.first().ok_or_else(|| KeyPairError::NoCertificate { file: certificate_file.clone() })?;
         let leaf = Leaf::parse(&certificate_file, first)?;
         let key_file = dir.join(KEY);
         let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|error| match error {
-            pem::Error::NoItemsFound => KeyPairError::NoKey {
-                file: key_file.clone(),
-            },
-            _ => KeyPairError::BadKey {
-                file: key_file.clone(),
-            },
+            pem::Error::NoItemsFound => KeyPairError::NoKey { file: key_file.clone() },
+            _ => KeyPairError::BadKey { file: key_file.clone() },
         })?;
         let key = super::provider()
             .key_provider
             .load_private_key(key)
-            .map_err(|_| KeyPairError::BadKey {
-                file: key_file.clone(),
-            })?;
+            .map_err(|_| KeyPairError::BadKey { file: key_file.clone() })?;
         let certified = CertifiedKey::new(chain, key);
         match certified.keys_match() {
             // `Unknown`: the kind of key cannot tell. Nothing the provider loads is of that kind.
             Ok(()) | Err(rustls::Error::InconsistentKeys(InconsistentKeys::Unknown)) => {
-                Ok(KeyPair {
-                    certified: Arc::new(certified),
-                    leaf,
-                })
+                Ok(KeyPair { certified: Arc::new(certified), leaf })
             }
-            Err(rustls::Error::InconsistentKeys(_)) => Err(KeyPairError::Mismatch {
-                dir: dir.to_owned(),
-            }),
-            Err(error) => Err(KeyPairError::BadCertificate {
-                file: certificate_file,
-                reason: error.to_string(),
-            }),
+            Err(rustls::Error::InconsistentKeys(_)) => Err(KeyPairError::Mismatch { dir: dir.to_owned() }),
+            Err(error) => Err(KeyPairError::BadCertificate { file: certificate_file, reason: error.to_string() }),
         }
     }
 }
@@ -221,46 +190,27 @@ impl fmt::Debug for Raw {
 
 impl fmt::Debug for KeyPair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyPair")
-            .field("leaf", &self.leaf)
-            .finish_non_exhaustive()
+        f.debug_struct("KeyPair").field("leaf", &self.leaf).finish_non_exhaustive()
     }
 }
 
-pub(crate) fn certificates(
-    file: &Path,
-    text: &[u8],
-) -> Result<Vec<CertificateDer<'static>>, KeyPairError> {
+pub(crate) fn certificates(file: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, KeyPairError> {
     CertificateDer::pem_slice_iter(text)
         .collect::<Result<_, _>>()
-        .map_err(|error| KeyPairError::BadCertificate {
-            file: file.to_owned(),
-            reason: error.to_string(),
-        })
+        .map_err(|error| KeyPairError::BadCertificate { file: file.to_owned(), reason: error.to_string() })
 }
 
 /// A small regular file. Anything else could block or never end.
 pub(crate) fn read_bounded(file: &Path) -> Result<Vec<u8>, KeyPairError> {
-    let unreadable = |source| KeyPairError::Unreadable {
-        file: file.to_owned(),
-        source,
-    };
+    let unreadable = |source| KeyPairError::Unreadable { file: file.to_owned(), source };
     // Asked before opening: opening a named pipe would wait for its other end.
     if !std::fs::metadata(file).map_err(unreadable)?.is_file() {
-        return Err(KeyPairError::NotAFile {
-            file: file.to_owned(),
-        });
+        return Err(KeyPairError::NotAFile { file: file.to_owned() });
     }
     let mut bytes = Vec::new();
-    File::open(file)
-        .map_err(unreadable)?
-        .take(MAX_FILE_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .map_err(unreadable)?;
+    File::open(file).map_err(unreadable)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(KeyPairError::NotAFile {
-            file: file.to_owned(),
-        });
+        return Err(KeyPairError::NotAFile { file: file.to_owned() });
     }
     Ok(bytes)
 }
@@ -276,9 +226,7 @@ fn name(name: &GeneralName<'_>) -> Option<String> {
         GeneralName::DNSName(name) => Some((*name).to_owned()),
         GeneralName::IPAddress(bytes) => match **bytes {
             [a, b, c, d] => Some(std::net::Ipv4Addr::new(a, b, c, d).to_string()),
-            _ => <[u8; 16]>::try_from(*bytes)
-                .ok()
-                .map(|bytes| std::net::Ipv6Addr::from(bytes).to_string()),
+            _ => <[u8; 16]>::try_from(*bytes).ok().map(|bytes| std::net::Ipv6Addr::from(bytes).to_string()),
         },
         _ => None,
     }
@@ -310,10 +258,7 @@ mod tests {
         assert_eq!(pair.leaf().names, ["localhost", "127.0.0.1", "::1"]);
         assert_eq!(pair.leaf().fingerprint.len(), 64);
         assert!(!pair.leaf().is_expired(Timestamp::now()));
-        assert!(
-            pair.leaf()
-                .is_expired(pair.leaf().not_after + jiff::SignedDuration::from_secs(1))
-        );
+        assert!(pair.leaf().is_expired(pair.leaf().not_after + jiff::SignedDuration::from_secs(1)));
         assert!(!format!("{pair:?}").contains("PRIVATE"));
     }
 
@@ -324,69 +269,21 @@ mod tests {
         let read = |dir: &Path, name| std::fs::read(dir.join(name)).unwrap();
         let (certificate, key) = (read(&good, CERTIFICATE), read(&good, KEY));
         let half = |bytes: &[u8]| bytes[..bytes.len() / 2].to_vec();
-        let flipped = String::from_utf8(key.clone())
-            .unwrap()
-            .replacen("MIG", "AAA", 1)
-            .into_bytes();
+        let flipped = String::from_utf8(key.clone()).unwrap().replacen("MIG", "AAA", 1).into_bytes();
         for (name, certificate, key, expected, file) in [
-            (
-                "other key",
-                certificate.clone(),
-                read(&other, KEY),
-                "does not belong to",
-                KEY,
-            ),
-            (
-                "empty certificate",
-                vec![],
-                key.clone(),
-                "holds no certificate",
-                CERTIFICATE,
-            ),
-            (
-                "half certificate",
-                half(&certificate),
-                key.clone(),
-                "",
-                CERTIFICATE,
-            ),
-            (
-                "key as certificate",
-                key.clone(),
-                key.clone(),
-                "holds no certificate",
-                CERTIFICATE,
-            ),
-            (
-                "empty key",
-                certificate.clone(),
-                vec![],
-                "holds no private key",
-                KEY,
-            ),
+            ("other key", certificate.clone(), read(&other, KEY), "does not belong to", KEY),
+            ("empty certificate", vec![], key.clone(), "holds no certificate", CERTIFICATE),
+            ("half certificate", half(&certificate), key.clone(), "", CERTIFICATE),
+            ("key as certificate", key.clone(), key.clone(), "holds no certificate", CERTIFICATE),
+            ("empty key", certificate.clone(), vec![], "holds no private key", KEY),
             ("half key", certificate.clone(), half(&key), "", KEY),
-            (
-                "broken key",
-                certificate.clone(),
-                flipped,
-                "no private key that can be used",
-                KEY,
-            ),
-            (
-                "large",
-                vec![b'x'; (1 << 20) + 1],
-                key.clone(),
-                "larger than",
-                CERTIFICATE,
-            ),
+            ("broken key", certificate.clone(), flipped, "no private key that can be used", KEY),
+            ("large", vec![b'x'; (1 << 20) + 1], key.clone(), "larger than", CERTIFICATE),
         ] {
             std::fs::write(good.join(CERTIFICATE), certificate).unwrap();
             std::fs::write(good.join(KEY), key).unwrap();
             let text = KeyPair::load(&good).unwrap_err().to_string();
-            assert!(
-                text.contains(expected) && text.contains(file),
-                "{name}: {text}"
-            );
+            assert!(text.contains(expected) && text.contains(file), "{name}: {text}");
         }
         std::fs::write(good.join(CERTIFICATE), certificate).unwrap();
         std::fs::remove_file(good.join(KEY)).unwrap();

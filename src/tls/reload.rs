@@ -6,15 +6,17 @@
 //! connections; one that is not in order changes nothing but the [`TlsStatus`]. Nothing here ever ends the
 //! process once it has started.
 
-use super::keypair::{self, KeyPair, KeyPairError, Leaf, Raw};
-use super::{TlsError, TlsSettings, server_config};
-use crate::metrics::Metrics;
-use arc_swap::ArcSwap;
-use jiff::Timestamp;
-use rustls::ServerConfig;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use jiff::Timestamp;
+use rustls::ServerConfig;
+
+use super::keypair::{self, KeyPair, KeyPairError, Leaf, Raw};
+use super::{TlsError, TlsSettings, server_config};
+use crate::metrics::Metrics;
 
 /// How often the files are looked at, unless a test is in a hurry.
 pub const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -96,25 +98,14 @@ impl Reloader {
         })
         .await
         .map_err(|_| LoadError::Cancelled)??;
-        let status = TlsStatus {
-            leaf: first.leaf,
-            loaded_at: Timestamp::now(),
-            generation: 1,
-            error: None,
-            error_since: None,
-        };
+        let status =
+            TlsStatus { leaf: first.leaf, loaded_at: Timestamp::now(), generation: 1, error: None, error_since: None };
         report(&metrics, &status);
         let live = LiveTls {
             config: Arc::new(ArcSwap::from_pointee(first.config)),
             status: Arc::new(ArcSwap::from_pointee(status)),
         };
-        Ok(Self {
-            settings,
-            live,
-            metrics,
-            in_use: first.content,
-            seen: first.content,
-        })
+        Ok(Self { settings, live, metrics, in_use: first.content, seen: first.content })
     }
 
     pub fn live(&self) -> LiveTls {
@@ -197,35 +188,21 @@ impl Reloader {
         );
         let now = Timestamp::now();
         let error_since = before.error_since.or(Some(now));
-        self.live.status.store(Arc::new(TlsStatus {
-            error: Some(text),
-            error_since,
-            ..(*before).clone()
-        }));
+        self.live.status.store(Arc::new(TlsStatus { error: Some(text), error_since, ..(*before).clone() }));
     }
 
     fn clear_error(&self) {
         let before = self.live.status();
         if before.error.is_some() {
             tracing::info!("the certificate files are those in use again");
-            self.live.status.store(Arc::new(TlsStatus {
-                error: None,
-                error_since: None,
-                ..(*before).clone()
-            }));
+            self.live.status.store(Arc::new(TlsStatus { error: None, error_since: None, ..(*before).clone() }));
         }
     }
 }
 
 fn report(metrics: &Metrics, status: &TlsStatus) {
-    metrics
-        .certificate_not_after
-        .set(status.leaf.not_after.as_second());
-    let Leaf {
-        fingerprint,
-        not_after,
-        ..
-    } = &status.leaf;
+    metrics.certificate_not_after.set(status.leaf.not_after.as_second());
+    let Leaf { fingerprint, not_after, .. } = &status.leaf;
     let generation = status.generation;
     if status.leaf.is_expired(status.loaded_at) {
         tracing::warn!(%fingerprint, %not_after, generation, "serving with an expired certificate: clients will refuse it, renew it");
@@ -244,11 +221,7 @@ impl Files {
     fn read(settings: &TlsSettings) -> Result<Self, LoadError> {
         Ok(Self {
             pair: Raw::read(&settings.dir)?,
-            client_ca: settings
-                .client_ca
-                .as_deref()
-                .map(keypair::read_bounded)
-                .transpose()?,
+            client_ca: settings.client_ca.as_deref().map(keypair::read_bounded).transpose()?,
         })
     }
 
@@ -261,11 +234,7 @@ impl Files {
     fn check(&self, settings: &TlsSettings) -> Result<Generation, LoadError> {
         let pair = self.pair.parse(&settings.dir)?;
         let config = server_config(settings, &pair, self.client_ca.as_deref())?;
-        Ok(Generation {
-            content: self.content(),
-            config,
-            leaf: pair.leaf().clone(),
-        })
+        Ok(Generation { content: self.content(), config, leaf: pair.leaf().clone() })
     }
 }
 
@@ -278,11 +247,7 @@ mod tests {
 
     async fn started(dir: &Path) -> Reloader {
         self_signed::ensure(dir, &[]).unwrap();
-        let settings = TlsSettings {
-            dir: dir.to_owned(),
-            client_ca: None,
-            min_version: MinVersion::default(),
-        };
+        let settings = TlsSettings { dir: dir.to_owned(), client_ca: None, min_version: MinVersion::default() };
         Reloader::start(settings, Metrics::new()).await.unwrap()
     }
 
@@ -303,14 +268,7 @@ mod tests {
         }
         let status = live.status();
         assert_eq!((status.generation, &status.leaf), (1, &first.leaf));
-        assert!(
-            status
-                .error
-                .as_ref()
-                .unwrap()
-                .contains("does not belong to"),
-            "{status:?}"
-        );
+        assert!(status.error.as_ref().unwrap().contains("does not belong to"), "{status:?}");
         assert_eq!(reloader.metrics.tls_reload_failures.get(), 1);
 
         // Taken back: in order again.
@@ -322,15 +280,7 @@ mod tests {
         fs::remove_file(dir.path().join("tls.crt")).unwrap();
         reloader.poll().await;
         reloader.poll().await;
-        assert!(
-            live.status()
-                .error
-                .as_ref()
-                .unwrap()
-                .contains("cannot read"),
-            "{:?}",
-            live.status()
-        );
+        assert!(live.status().error.as_ref().unwrap().contains("cannot read"), "{:?}", live.status());
         assert_eq!(reloader.metrics.tls_reload_failures.get(), 2);
         fs::copy(other.path().join("tls.key"), dir.path().join("tls.key")).unwrap();
         fs::copy(other.path().join("tls.crt"), dir.path().join("tls.crt")).unwrap();
@@ -338,10 +288,7 @@ mod tests {
         let status = live.status();
         assert_eq!((status.generation, &status.error), (2, &None));
         assert_ne!(status.leaf.fingerprint, first.leaf.fingerprint);
-        assert_eq!(
-            reloader.metrics.certificate_not_after.get(),
-            status.leaf.not_after.as_second()
-        );
+        assert_eq!(reloader.metrics.certificate_not_after.get(), status.leaf.not_after.as_second());
     }
 
     #[tokio::test]
@@ -353,19 +300,10 @@ mod tests {
             if let Some(content) = content {
                 fs::write(&file, content).unwrap();
             }
-            let settings = TlsSettings {
-                dir: dir.path().to_owned(),
-                client_ca: Some(file),
-                min_version: MinVersion::default(),
-            };
-            let text = Reloader::start(settings, Metrics::new())
-                .await
-                .unwrap_err()
-                .to_string();
-            assert!(
-                text.contains(expected) && text.contains("client-ca.crt"),
-                "{text}"
-            );
+            let settings =
+                TlsSettings { dir: dir.path().to_owned(), client_ca: Some(file), min_version: MinVersion::default() };
+            let text = Reloader::start(settings, Metrics::new()).await.unwrap_err().to_string();
+            assert!(text.contains(expected) && text.contains("client-ca.crt"), "{text}");
         }
     }
 }

@@ -1,6 +1,8 @@
 //! A client of which the test decides everything: protocol versions, ALPN, certificates, each byte.
 
-use super::harness::within;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::http::{Request, Response, StatusCode, header};
 use bytes::Bytes;
@@ -11,11 +13,11 @@ use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ProtocolVersion, RootCertStore, SupportedProtocolVersion};
-use std::net::SocketAddr;
-use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+
+use super::harness::within;
 
 pub const H1: &[u8] = b"http/1.1";
 pub const H2: &[u8] = b"h2";
@@ -54,12 +56,7 @@ pub struct Got {
 
 impl Client {
     pub fn new(ca: &[u8], alpn: &'static [u8]) -> Self {
-        let mut client = Self {
-            roots: RootCertStore::empty(),
-            versions: BOTH,
-            alpn,
-            identity: None,
-        };
+        let mut client = Self { roots: RootCertStore::empty(), versions: BOTH, alpn, identity: None };
         client.trust(ca);
         client
     }
@@ -88,27 +85,21 @@ impl Client {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let name = ServerName::IpAddress(address.ip().into());
-        TlsConnector::from(Arc::new(config))
-            .connect(name, stream)
-            .await
+        TlsConnector::from(Arc::new(config)).connect(name, stream).await
     }
 
     pub async fn connect(&self, address: SocketAddr) -> std::io::Result<Connection> {
         let stream = self.tls(address).await?;
         let tls = stream.get_ref().1;
         let alpn = tls.alpn_protocol().map(<[u8]>::to_vec);
-        let (version, group) = (
-            tls.protocol_version(),
-            tls.negotiated_key_exchange_group()
-                .map(|group| group.name()),
-        );
+        let (version, group) =
+            (tls.protocol_version(), tls.negotiated_key_exchange_group().map(rustls::crypto::SupportedKxGroup::name));
         let certificate = tls.peer_certificates().unwrap()[0].to_vec();
         assert_eq!(alpn.as_deref(), Some(self.alpn));
         let io = TokioIo::new(stream);
         let sender = if self.alpn == H2 {
-            let (sender, connection) = http2::handshake(TokioExecutor::new(), io)
-                .await
-                .map_err(std::io::Error::other)?;
+            let (sender, connection) =
+                http2::handshake(TokioExecutor::new(), io).await.map_err(std::io::Error::other)?;
             tokio::spawn(connection);
             Sender::H2(sender)
         } else {
@@ -116,20 +107,13 @@ impl Client {
             tokio::spawn(connection);
             Sender::H1(sender)
         };
-        Ok(Connection {
-            sender,
-            tls: version,
-            group,
-            certificate,
-        })
+        Ok(Connection { sender, tls: version, group, certificate })
     }
 
     /// One review on a connection of its own.
     pub async fn review(&self, address: SocketAddr, path: &str, body: &'static str) -> Got {
         let mut connection = within("a connection", self.connect(address)).await.unwrap();
-        within("an answer", connection.send(review(address, path, body)))
-            .await
-            .unwrap()
+        within("an answer", connection.send(review(address, path, body))).await.unwrap()
     }
 }
 
@@ -154,12 +138,7 @@ impl Connection {
             return None;
         };
         let sender = Sender::H2(sender.clone());
-        Some(Self {
-            sender,
-            tls: self.tls,
-            group: self.group,
-            certificate: self.certificate.clone(),
-        })
+        Some(Self { sender, tls: self.tls, group: self.group, certificate: self.certificate.clone() })
     }
 
     pub fn is_closed(&self) -> bool {
@@ -173,18 +152,11 @@ impl Connection {
 async fn got(response: Response<hyper::body::Incoming>) -> hyper::Result<Got> {
     let (parts, body) = response.into_parts();
     let body = body.collect().await?.to_bytes();
-    Ok(Got {
-        status: parts.status,
-        text: String::from_utf8(body.to_vec()).unwrap(),
-        headers: parts.headers,
-    })
+    Ok(Got { status: parts.status, text: String::from_utf8(body.to_vec()).unwrap(), headers: parts.headers })
 }
 
 pub fn request(method: &str, address: SocketAddr, path: &str) -> axum::http::request::Builder {
-    Request::builder()
-        .method(method)
-        .uri(format!("https://{address}{path}"))
-        .header(header::HOST, address.to_string())
+    Request::builder().method(method).uri(format!("https://{address}{path}")).header(header::HOST, address.to_string())
 }
 
 pub fn review(address: SocketAddr, path: &str, body: impl Into<Bytes>) -> Request<Body> {
@@ -200,9 +172,5 @@ pub async fn get(address: SocketAddr, path: &str) -> Got {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
     let request = request("GET", address, path).body(Body::empty()).unwrap();
-    within("an answer", async {
-        got(sender.send_request(request).await?).await
-    })
-    .await
-    .unwrap()
+    within("an answer", async { got(sender.send_request(request).await?).await }).await.unwrap()
 }

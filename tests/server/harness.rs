@@ -1,6 +1,16 @@
 //! A server of its own for each test: random ports, its own certificates, a stub that does what the request
 //! body says.
 
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
 use airgate::http::limits::Limits;
 use airgate::http::server::{Addresses, Bound, Parts, ServerError, ServerSettings, run};
 use airgate::http::tasks::Tasks;
@@ -9,17 +19,9 @@ use airgate::metrics::Metrics;
 use airgate::readiness::{Condition, Readiness};
 use airgate::shutdown::{Drain, Signal};
 use airgate::tls::{MinVersion, TlsSettings, install_provider, self_signed};
-use bytes::Bytes;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::{Semaphore, mpsc};
-use tokio::task::JoinHandle;
-use tokio::time::Instant;
 
 /// Far beyond what anything takes on the slowest machine.
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = Duration::from_mins(1);
 
 /// `panic`, `hang`, `gate` (waits until the test opens it), anything else is described back.
 #[derive(Clone)]
@@ -39,16 +41,9 @@ impl Admit for Stub {
             }
             _ => {}
         }
-        let left = deadline
-            .saturating_duration_since(Instant::now())
-            .as_millis();
-        let text =
-            serde_json::json!({"bytes": body.len(), "left_ms": u64::try_from(left).unwrap()})
-                .to_string();
-        Answer {
-            status: axum::http::StatusCode::OK,
-            body: text.into(),
-        }
+        let left = deadline.saturating_duration_since(Instant::now()).as_millis();
+        let text = serde_json::json!({"bytes": body.len(), "left_ms": u64::try_from(left).unwrap()}).to_string();
+        Answer { status: axum::http::StatusCode::OK, body: text.into() }
     }
 }
 
@@ -78,24 +73,9 @@ impl Setup {
         let own = tempfile::tempdir().unwrap();
         let dir = own.path().join("tls");
         // Long limits: a test that is about one of them sets it.
-        let limits = Limits {
-            handshake: LIMIT,
-            header: LIMIT,
-            idle: LIMIT * 2,
-            ..Limits::default()
-        };
-        let drain = Drain {
-            keep_serving: Duration::ZERO,
-            finish: LIMIT,
-        };
-        Self {
-            limits,
-            drain,
-            client_ca: None,
-            tasks: Tasks::new(),
-            own,
-            dir,
-        }
+        let limits = Limits { handshake: LIMIT, header: LIMIT, idle: LIMIT * 2, ..Limits::default() };
+        let drain = Drain { keep_serving: Duration::ZERO, finish: LIMIT };
+        Self { limits, drain, client_ca: None, tasks: Tasks::new(), own, dir }
     }
 
     pub fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
@@ -128,10 +108,7 @@ impl Setup {
         };
         let (metrics, readiness) = (Metrics::new(), Readiness::new());
         let waits = readiness.condition("stub", "the test");
-        let stub = Stub {
-            entered: Arc::new(Semaphore::new(0)),
-            gate: Arc::new(Semaphore::new(0)),
-        };
+        let stub = Stub { entered: Arc::new(Semaphore::new(0)), gate: Arc::new(Semaphore::new(0)) };
         let (signals, receiver) = mpsc::channel(2);
         let bound = Bound::bind(settings, metrics.clone()).await.unwrap();
         let addresses = bound.addresses();
@@ -143,16 +120,7 @@ impl Setup {
             signals: receiver,
         };
         let running = tokio::spawn(run(bound, parts));
-        Server {
-            addresses,
-            stub,
-            metrics,
-            waits,
-            signals,
-            running,
-            dir: self.dir,
-            _own: self.own,
-        }
+        Server { addresses, stub, metrics, waits, signals, running, dir: self.dir, _own: self.own }
     }
 }
 
@@ -162,8 +130,11 @@ impl Server {
         (Ipv4Addr::LOCALHOST, self.addresses.webhook.port()).into()
     }
 
-    pub fn v6(&self) -> SocketAddr {
-        (Ipv6Addr::LOCALHOST, self.addresses.webhook.port()).into()
+    /// By IPv4, and by IPv6 where the machine has it.
+    pub fn all(&self) -> Vec<SocketAddr> {
+        let v6 = SocketAddr::from((Ipv6Addr::LOCALHOST, self.addresses.webhook.port()));
+        let has_v6 = std::net::TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
+        std::iter::once(self.v4()).chain(has_v6.then_some(v6)).collect()
     }
 
     pub fn ca(&self) -> Vec<u8> {
@@ -172,14 +143,7 @@ impl Server {
 
     /// Waits until a metric's line stands in the scrape.
     pub async fn metric(&self, line: &str) {
-        until(line, async || {
-            self.metrics
-                .encode()
-                .unwrap()
-                .lines()
-                .any(|found| found == line)
-        })
-        .await;
+        until(line, async || self.metrics.encode().unwrap().lines().any(|found| found == line)).await;
     }
 }
 
@@ -194,9 +158,7 @@ pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
 
 /// Bounds a wait.
 pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(LIMIT, future)
-        .await
-        .unwrap_or_else(|_| panic!("waited too long for: {what}"))
+    tokio::time::timeout(LIMIT, future).await.unwrap_or_else(|_| panic!("waited too long for: {what}"))
 }
 
 pub fn copy(from: &Path, to: &Path, names: &[&str]) {

@@ -1,28 +1,26 @@
 //! What each layer answers, and that the server goes on after it.
 
-use super::client::{Client, Got, H1, H2, request, review};
-use super::harness::{Server, Setup, within};
+use std::convert::Infallible;
+use std::time::Duration;
+
 use axum::body::Body;
 use bytes::Bytes;
 use futures::stream;
-use std::convert::Infallible;
-use std::time::Duration;
+
+use super::client::{Client, Got, H1, H2, request, review};
+use super::harness::{Server, Setup, within};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 
 async fn send(server: &Server, alpn: &'static [u8], request: axum::http::Request<Body>) -> Got {
     let client = Client::new(&server.ca(), alpn);
-    let mut connection = within("a connection", client.connect(server.v4()))
-        .await
-        .unwrap();
+    let mut connection = within("a connection", client.connect(server.v4())).await.unwrap();
     within("an answer", connection.send(request)).await.unwrap()
 }
 
 /// Without a Content-Length.
 fn chunked(chunks: usize, of: usize) -> Body {
-    Body::from_stream(stream::iter(
-        (0..chunks).map(move |_| Ok::<_, Infallible>(Bytes::from(vec![b'x'; of]))),
-    ))
+    Body::from_stream(stream::iter((0..chunks).map(move |_| Ok::<_, Infallible>(Bytes::from(vec![b'x'; of])))))
 }
 
 #[tokio::test]
@@ -31,29 +29,13 @@ async fn a_panic_is_one_500_and_the_server_goes_on() {
     for alpn in [H1, H2] {
         let client = Client::new(&server.ca(), alpn);
         let mut connection = client.connect(server.v4()).await.unwrap();
-        let got = within(
-            "an answer",
-            connection.send(review(server.v4(), "/validate", "panic")),
-        )
-        .await
-        .unwrap();
+        let got = within("an answer", connection.send(review(server.v4(), "/validate", "panic"))).await.unwrap();
         assert_eq!(got.status, 500);
-        assert!(
-            got.text.contains("a bug in airgate") && !got.text.contains("asked to"),
-            "{}",
-            got.text
-        );
-        let got = within(
-            "an answer",
-            connection.send(review(server.v4(), "/validate", "x")),
-        )
-        .await
-        .unwrap();
+        assert!(got.text.contains("a bug in airgate") && !got.text.contains("asked to"), "{}", got.text);
+        let got = within("an answer", connection.send(review(server.v4(), "/validate", "x"))).await.unwrap();
         assert_eq!(got.status, 200, "on the same connection");
     }
-    server
-        .metric(r#"airgate_refusals_total{reason="panic"} 2"#)
-        .await;
+    server.metric(r#"airgate_refusals_total{reason="panic"} 2"#).await;
     server.metric("airgate_requests_in_flight 0").await;
 }
 
@@ -63,35 +45,13 @@ async fn what_is_no_review_is_told_what_to_do() {
     let at = |method, path| request(method, server.v4(), path);
     for alpn in [H1, H2] {
         for (request, status, text) in [
+            (at("GET", "/validate").body(Body::empty()), 405, "send the AdmissionReview with POST"),
+            (at("PUT", "/validate").body(Body::empty()), 405, "send the AdmissionReview with POST"),
+            (at("POST", "/").body(Body::empty()), 404, "reviews go to POST /validate"),
+            (at("GET", "/metrics").body(Body::empty()), 404, "reviews go to POST /validate"),
+            (at("POST", "/validate").body(Body::from("{}")), 415, "Content-Type: application/json"),
             (
-                at("GET", "/validate").body(Body::empty()),
-                405,
-                "send the AdmissionReview with POST",
-            ),
-            (
-                at("PUT", "/validate").body(Body::empty()),
-                405,
-                "send the AdmissionReview with POST",
-            ),
-            (
-                at("POST", "/").body(Body::empty()),
-                404,
-                "reviews go to POST /validate",
-            ),
-            (
-                at("GET", "/metrics").body(Body::empty()),
-                404,
-                "reviews go to POST /validate",
-            ),
-            (
-                at("POST", "/validate").body(Body::from("{}")),
-                415,
-                "Content-Type: application/json",
-            ),
-            (
-                at("POST", "/validate")
-                    .header(JSON.0, "text/plain")
-                    .body(Body::from("{}")),
+                at("POST", "/validate").header(JSON.0, "text/plain").body(Body::from("{}")),
                 415,
                 "Content-Type: application/json",
             ),
@@ -103,13 +63,7 @@ async fn what_is_no_review_is_told_what_to_do() {
                 415,
                 "without Content-Encoding",
             ),
-            (
-                at("POST", "/validate?timeout=5")
-                    .header(JSON.0, JSON.1)
-                    .body(Body::from("{}")),
-                400,
-                "such as 10s",
-            ),
+            (at("POST", "/validate?timeout=5").header(JSON.0, JSON.1).body(Body::from("{}")), 400, "such as 10s"),
             (
                 at("POST", "/validate?timeout=2s")
                     .header(JSON.0, "application/json; charset=utf-8")
@@ -120,11 +74,7 @@ async fn what_is_no_review_is_told_what_to_do() {
         ] {
             let got = send(&server, alpn, request.unwrap()).await;
             assert_eq!(got.status, status, "{got:?}");
-            assert!(
-                got.text.contains(text)
-                    && got.text.ends_with(if status == 200 { '}' } else { '\n' }),
-                "{got:?}"
-            );
+            assert!(got.text.contains(text) && got.text.ends_with(if status == 200 { '}' } else { '\n' }), "{got:?}");
             assert_eq!(got.headers.get("allow").is_some(), status == 405, "{got:?}");
         }
     }
@@ -145,40 +95,24 @@ async fn a_body_beyond_the_limit_is_413_however_it_comes() {
         ] {
             let got = send(&server, alpn, request).await;
             assert_eq!(got.status, status, "{got:?}");
-            assert!(
-                status == 200 || got.text.contains("larger than 8388608 bytes"),
-                "{got:?}"
-            );
+            assert!(status == 200 || got.text.contains("larger than 8388608 bytes"), "{got:?}");
         }
     }
-    server
-        .metric(r#"airgate_refusals_total{reason="too_large"} 4"#)
-        .await;
+    server.metric(r#"airgate_refusals_total{reason="too_large"} 4"#).await;
 }
 
 #[tokio::test]
 async fn beyond_the_cap_429_at_once() {
-    let server = Setup::new()
-        .limits(|limits| limits.in_flight = 1)
-        .start()
-        .await;
+    let server = Setup::new().limits(|limits| limits.in_flight = 1).start().await;
     let client = Client::new(&server.ca(), H1);
     let (holds, address) = (client.clone(), server.v4());
     let held = tokio::spawn(async move { holds.review(address, "/validate", "gate").await });
-    within("the first to be in flight", server.stub.entered.acquire())
-        .await
-        .unwrap()
-        .forget();
+    within("the first to be in flight", server.stub.entered.acquire()).await.unwrap().forget();
 
     let got = client.review(address, "/validate", "x").await;
-    assert_eq!(
-        (got.status.as_u16(), &got.headers["retry-after"]),
-        (429, &"1".parse().unwrap())
-    );
+    assert_eq!((got.status.as_u16(), &got.headers["retry-after"]), (429, &"1".parse().unwrap()));
     assert!(got.text.contains("ask again in a second"), "{got:?}");
-    server
-        .metric(r#"airgate_refusals_total{reason="shed"} 1"#)
-        .await;
+    server.metric(r#"airgate_refusals_total{reason="shed"} 1"#).await;
 
     server.stub.gate.add_permits(1);
     assert_eq!(held.await.unwrap().status, 200);
@@ -207,24 +141,13 @@ async fn the_engine_is_told_the_deadline_less_a_margin() {
 async fn an_engine_that_misses_the_deadline_is_answered_for() {
     let server = Setup::new().start().await;
     let asked = tokio::time::Instant::now();
-    let got = Client::new(&server.ca(), H1)
-        .review(server.v4(), "/validate?timeout=200ms", "hang")
-        .await;
+    let got = Client::new(&server.ca(), H1).review(server.v4(), "/validate?timeout=200ms", "hang").await;
     assert_eq!(got.status, 504);
     assert!(got.text.contains("no answer within 190 ms"), "{got:?}");
     assert!(asked.elapsed() >= Duration::from_millis(190));
     server.metric("airgate_requests_in_flight 0").await;
 
     // The server's own limit holds without a ?timeout= as well.
-    let server = Setup::new()
-        .limits(|limits| limits.deadline = Duration::from_millis(100))
-        .start()
-        .await;
-    assert_eq!(
-        Client::new(&server.ca(), H2)
-            .review(server.v4(), "/validate?timeout=30s", "hang")
-            .await
-            .status,
-        504
-    );
+    let server = Setup::new().limits(|limits| limits.deadline = Duration::from_millis(100)).start().await;
+    assert_eq!(Client::new(&server.ca(), H2).review(server.v4(), "/validate?timeout=30s", "hang").await.status, 504);
 }

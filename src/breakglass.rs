@@ -1,0 +1,161 @@
+//! The break-glass of settled question 6: the annotation `airgate.io/override` on the guarded object.
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
+
+use crate::policy::Step;
+use crate::review::UserInfo;
+use crate::text::shown;
+use crate::version::Version;
+
+pub const ANNOTATION: &str = "airgate.io/override";
+/// An override is for now, not for ever.
+const LONGEST: SignedDuration = SignedDuration::from_hours(24);
+
+/// What the annotation holds.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Override {
+    Entries(Vec<Entry>),
+    /// Why it cannot be read.
+    Malformed(String),
+}
+
+/// One step that somebody took responsibility for.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    pub policy: String,
+    /// The current version; `none` on CREATE; metadata.name for kinds other than ClusterVersion.
+    pub from: String,
+    /// The digest, else the version, `VERSION/Multi`, a bundle's name, or `delete`.
+    pub target: String,
+    pub reason: String,
+    pub expires: Timestamp,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    Many(Vec<serde_json::Value>),
+    One(serde_json::Value),
+}
+
+impl Override {
+    /// Reads the annotation's text; "" is no override.
+    #[must_use]
+    pub fn parse(annotation: &str) -> Self {
+        if annotation.is_empty() {
+            return Self::Entries(vec![]);
+        }
+        let entries = serde_json::from_str(annotation).and_then(|value| match value {
+            OneOrMany::Many(values) => values.into_iter().map(serde_json::from_value).collect(),
+            OneOrMany::One(value) => serde_json::from_value(value).map(|entry: Entry| vec![entry]),
+        });
+        match entries {
+            Ok(entries) if entries.iter().any(|entry: &Entry| entry.reason.trim().is_empty()) => {
+                Self::Malformed("an entry has no reason".into())
+            }
+            Ok(entries) => Self::Entries(entries),
+            Err(error) => Self::Malformed(shown(&error.to_string()).into_owned()),
+        }
+    }
+}
+
+/// Who asks, when, and who may.
+#[derive(Clone, Copy, Debug)]
+pub struct Use<'a> {
+    pub user: &'a UserInfo<'a>,
+    pub groups_allowed: &'a [String],
+    pub now: Timestamp,
+}
+
+impl Use<'_> {
+    /// The entry that opens `step` for `policy`.
+    ///
+    /// # Errors
+    /// Why the nearest entry does not; `None` where no entry is for this policy.
+    pub fn opens<'e>(&self, entries: &'e [Entry], policy: &str, step: &Step) -> Result<&'e Entry, Option<String>> {
+        let mut reason = None;
+        for entry in entries.iter().filter(|entry| entry.policy == policy) {
+            match self.fault(entry, step) {
+                None => return Ok(entry),
+                Some(fault) => reason = Some(fault),
+            }
+        }
+        Err(reason)
+    }
+
+    fn fault(&self, entry: &Entry, step: &Step) -> Option<String> {
+        if !same(&entry.from, &step.from) || !same(&entry.target, &step.target) {
+            return Some(format!("is for {} -> {}", shown(&entry.from), shown(&entry.target)));
+        }
+        if entry.expires <= self.now {
+            return Some(format!("expired at {}", entry.expires));
+        }
+        if entry.expires.duration_since(self.now) > LONGEST {
+            return Some(format!("expires at {}, more than 24 hours from now", entry.expires));
+        }
+        let allowed = self.groups_allowed.is_empty()
+            || self.user.groups.iter().any(|group| self.groups_allowed.iter().any(|allowed| **group == **allowed));
+        (!allowed).then(|| format!("may only be used by members of {}", self.groups_allowed.join(", ")))
+    }
+}
+
+/// Versions as versions, everything else to the letter.
+fn same(a: &str, b: &str) -> bool {
+    a == b || Version::parse(a).is_some_and(|a| Some(a) == Version::parse(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENTRY: &str = r#"{"policy":"upgrade-path","from":"4.18.20","target":"sha256:aa","reason":"support case 1","expires":"2026-11-30T12:00:00Z"}"#;
+
+    #[test]
+    fn one_object_or_a_list_and_nothing_half_right() {
+        let count = |text: &str| match Override::parse(text) {
+            Override::Entries(entries) => Some(entries.len()),
+            Override::Malformed(_) => None,
+        };
+        assert_eq!(count(""), Some(0));
+        assert_eq!(count(ENTRY), Some(1));
+        assert_eq!(count(&format!("[{ENTRY},{ENTRY}]")), Some(2));
+        for broken in [
+            "yes",
+            "{}",
+            "{",
+            "[1]",
+            &ENTRY.replace("support case 1", " "),
+            &ENTRY.replace("2026-11-30T12:00:00Z", "tomorrow"),
+            &ENTRY.replace("reason", "reasons"),
+            &ENTRY.replace("\"from\"", "\"extra\":1,\"from\""),
+        ] {
+            assert_eq!(count(broken), None, "{broken}");
+        }
+    }
+
+    #[test]
+    fn opens_exactly_one_step_for_a_day_at_most() {
+        let Override::Entries(entries) = Override::parse(ENTRY) else { panic!() };
+        let user = UserInfo { username: "admin".into(), groups: vec!["ops".into()] };
+        let check = |now: &str, groups: &[&str], from: &str, target: &str, expected: Option<&str>| {
+            let groups: Vec<String> = groups.iter().map(ToString::to_string).collect();
+            let usage = Use { user: &user, groups_allowed: &groups, now: now.parse().unwrap() };
+            let step = Step { from: from.into(), target: target.into() };
+            let fault = usage.opens(&entries, "upgrade-path", &step).err().map(|fault| fault.unwrap());
+            match expected {
+                Some(part) => assert!(fault.as_ref().is_some_and(|f| f.contains(part)), "{fault:?} lacks {part:?}"),
+                None => assert_eq!(fault, None),
+            }
+        };
+        check("2026-11-30T11:59:59Z", &[], "4.18.20", "sha256:aa", None);
+        check("2026-11-30T11:59:59Z", &[], "4.18.20+x", "sha256:aa", None);
+        check("2026-11-29T12:00:00Z", &["ops", "x"], "4.18.20", "sha256:aa", None);
+        check("2026-11-29T11:59:59Z", &[], "4.18.20", "sha256:aa", Some("24 hours"));
+        check("2026-11-30T12:00:00Z", &[], "4.18.20", "sha256:aa", Some("expired"));
+        check("2026-11-30T11:00:00Z", &["sre"], "4.18.20", "sha256:aa", Some("members of sre"));
+        check("2026-11-30T11:00:00Z", &[], "4.18.21", "sha256:aa", Some("is for 4.18.20"));
+        check("2026-11-30T11:00:00Z", &[], "4.18.20", "sha256:ab", Some("is for"));
+    }
+}

@@ -1,0 +1,203 @@
+//! Typed projections of the cluster objects airgate reads: only the fields that a rule uses.
+//!
+//! Lenient as the API server is: null and absent alike, unknown fields and enum values kept or
+//! skipped. Strict about what a verdict rests on: a wrong type or a key that occurs twice is an error.
+//! Strings are borrowed from the body wherever JSON allows it.
+
+pub mod cluster_version;
+pub mod internal_release_image;
+pub mod machine_config;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Deref;
+
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+
+/// A string of an object: borrowed where it has no escapes, empty where it is null or absent.
+///
+/// A visitor of its own, because serde copies a `Cow` that stands inside an `Option`, a `Vec` or a newtype.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Str<'a>(pub Cow<'a, str>);
+
+impl Deref for Str<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'a> From<&'a str> for Str<'a> {
+    fn from(text: &'a str) -> Self {
+        Self(Cow::Borrowed(text))
+    }
+}
+
+impl fmt::Display for Str<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Str<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct StrVisitor;
+        impl<'de> Visitor<'de> for StrVisitor {
+            type Value = Str<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Str(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Str(Cow::Owned(text.to_owned())))
+            }
+
+            fn visit_string<E: Error>(self, text: String) -> Result<Self::Value, E> {
+                Ok(Str(Cow::Owned(text)))
+            }
+
+            fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+                Ok(Str::default())
+            }
+
+            fn visit_none<E: Error>(self) -> Result<Self::Value, E> {
+                Ok(Str::default())
+            }
+        }
+        deserializer.deserialize_any(StrVisitor)
+    }
+}
+
+/// For a field that is a struct, list or bool: null means the default, as for the API server.
+pub(crate) fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// Turns a projection that borrows from a body into one that can be kept.
+pub trait IntoOwned {
+    type Owned: 'static;
+    fn into_owned(self) -> Self::Owned;
+}
+
+impl IntoOwned for Str<'_> {
+    type Owned = Str<'static>;
+
+    fn into_owned(self) -> Str<'static> {
+        Str(Cow::Owned(self.0.into_owned()))
+    }
+}
+
+impl IntoOwned for bool {
+    type Owned = bool;
+
+    fn into_owned(self) -> bool {
+        self
+    }
+}
+
+impl<T: IntoOwned> IntoOwned for Vec<T> {
+    type Owned = Vec<T::Owned>;
+
+    fn into_owned(self) -> Self::Owned {
+        self.into_iter().map(IntoOwned::into_owned).collect()
+    }
+}
+
+impl<T: IntoOwned> IntoOwned for Option<T> {
+    type Owned = Option<T::Owned>;
+
+    fn into_owned(self) -> Self::Owned {
+        self.map(IntoOwned::into_owned)
+    }
+}
+
+/// `into_owned!(Type { field, ... })`: field by field.
+macro_rules! into_owned {
+    ($($name:ident { $($field:ident),* $(,)? })*) => {$(
+        impl $crate::objects::IntoOwned for $name<'_> {
+            type Owned = $name<'static>;
+
+            fn into_owned(self) -> Self::Owned {
+                $name { $($field: $crate::objects::IntoOwned::into_owned(self.$field)),* }
+            }
+        }
+    )*};
+}
+pub(crate) use into_owned;
+
+/// What airgate reads of `metadata`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Metadata<'a> {
+    #[serde(borrow)]
+    pub name: Str<'a>,
+    #[serde(deserialize_with = "nullable")]
+    pub annotations: Annotations<'a>,
+    pub deletion_timestamp: Str<'a>,
+}
+
+impl Metadata<'_> {
+    #[must_use]
+    pub fn terminating(&self) -> bool {
+        !self.deletion_timestamp.is_empty()
+    }
+}
+
+/// The annotations that mean something to airgate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(default)]
+pub struct Annotations<'a> {
+    /// The break-glass of settled question 6.
+    #[serde(borrow, rename = "airgate.io/override")]
+    pub airgate_override: Str<'a>,
+    /// On rendered MachineConfigs: the release they were rendered for.
+    #[serde(rename = "machineconfiguration.openshift.io/release-image-version")]
+    pub release_image_version: Str<'a>,
+}
+
+/// One entry of a `conditions` list. Reasons are not API: rules look at type and status.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(default)]
+pub struct Condition<'a> {
+    #[serde(borrow, rename = "type")]
+    pub kind: Str<'a>,
+    pub status: Str<'a>,
+    pub reason: Str<'a>,
+}
+
+into_owned! {
+    Metadata { name, annotations, deletion_timestamp }
+    Annotations { airgate_override, release_image_version }
+    Condition { kind, status, reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_are_borrowed_even_inside_lists() {
+        let conditions: Vec<Condition<'_>> =
+            serde_json::from_str(r#"[{"type":"Available","status":"True","reason":null,"other":{"deep":[1]}}]"#)
+                .unwrap();
+        assert!(matches!(conditions[0].kind.0, Cow::Borrowed("Available")));
+        assert_eq!(&*conditions[0].reason, "");
+    }
+
+    #[test]
+    fn wrong_types_and_repeated_keys_are_errors() {
+        for text in [r#"{"type":5}"#, r#"{"type":"A","type":"B"}"#, r#"{"status":{}}"#] {
+            assert!(serde_json::from_str::<Condition<'_>>(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! MachineConfigPools, the rendered MachineConfigs they run, and the cluster's topology.
+
+use serde::Deserialize;
+
+use super::{Metadata, Str, into_owned, nullable};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct MachineConfigPool<'a> {
+    #[serde(borrow, deserialize_with = "nullable")]
+    pub metadata: Metadata<'a>,
+    #[serde(deserialize_with = "nullable")]
+    pub spec: PoolSide<'a>,
+    #[serde(deserialize_with = "nullable")]
+    pub status: PoolSide<'a>,
+}
+
+/// `spec` (where the pool is going) or `status` (what its nodes run) of a pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct PoolSide<'a> {
+    #[serde(borrow, deserialize_with = "nullable")]
+    pub configuration: Configuration<'a>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Configuration<'a> {
+    /// Name of a rendered MachineConfig; empty before the first rendering.
+    #[serde(borrow)]
+    pub name: Str<'a>,
+}
+
+/// Of a MachineConfig only its name and the annotation that says which release it was rendered for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct MachineConfig<'a> {
+    #[serde(borrow, deserialize_with = "nullable")]
+    pub metadata: Metadata<'a>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Infrastructure<'a> {
+    #[serde(borrow, deserialize_with = "nullable")]
+    pub status: InfrastructureStatus<'a>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct InfrastructureStatus<'a> {
+    #[serde(borrow)]
+    pub control_plane_topology: Str<'a>,
+}
+
+into_owned! {
+    MachineConfigPool { metadata, spec, status }
+    PoolSide { configuration }
+    Configuration { name }
+    MachineConfig { metadata }
+    Infrastructure { status }
+    InfrastructureStatus { control_plane_topology }
+}

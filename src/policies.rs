@@ -1,0 +1,22 @@
+//! The catalogue: one line a policy, in the order of design (which is the order of findings in an answer).
+
+mod clusterversion_singleton;
+mod digest_only;
+mod release_identity;
+mod release_in_use;
+mod upgrade_path;
+
+use crate::policy::Policy;
+
+pub const POLICIES: &[&Policy] = &[
+    &upgrade_path::POLICY,
+    &digest_only::POLICY,
+    &release_in_use::POLICY,
+    &release_identity::POLICY,
+    &clusterversion_singleton::POLICY,
+];
+
+#[must_use]
+pub fn by_id(id: &str) -> Option<&'static Policy> {
+    POLICIES.iter().find(|policy| policy.id == id).copied()
+}

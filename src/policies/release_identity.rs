@@ -1,0 +1,111 @@
+//! `release-identity`: the requested version is the payload's, and its architecture fits the cluster's.
+
+use crate::policy::{Context, Guard, Judgement, Policy};
+use crate::pullspec::Digest;
+use crate::release::Release;
+use crate::settings::{Mode, OnUnknown};
+use crate::text::{Text, shown};
+use crate::upgrade::Upgrade;
+use crate::version::Version;
+
+pub const POLICY: Policy = Policy {
+    id: "release-identity",
+    title: "the requested version is the payload's, and its architecture fits the cluster's",
+    why: "A request may name an image and a version that do not belong together: the CVO refuses it only after the \
+          payload was pulled, and a merge patch keeps a version that was stored earlier beside a new image. A payload \
+          for another architecture strands every node.",
+    guards: &[Guard::ClusterVersionStep],
+    mode: Mode::Deny,
+    // upgrade-path already says what is missing: one cause, one denial.
+    on_unknown: OnUnknown::Allow,
+    facts: &[],
+    judge,
+};
+
+fn judge(context: &Context<'_>, judgement: &mut Judgement) {
+    let Some(upgrade) = Upgrade::of(context) else { return };
+    let Some(digest) = upgrade.target_digest() else { return };
+    let release = context.catalog.get(digest);
+    if let Some(release) = release {
+        judgement.used_release(release);
+        architecture(&upgrade, release, judgement);
+    }
+    version(&upgrade, digest, release, judgement);
+}
+
+fn version(upgrade: &Upgrade<'_>, digest: Digest, release: Option<&Release>, judgement: &mut Judgement) {
+    let Some(requested) = Version::parse(&upgrade.to.version) else { return };
+    let Some((actual, source)) = known_version(upgrade, digest, release) else {
+        let missing = crate::cluster::Missing {
+            why: format!("no source says which version {digest} is"),
+            remedy: format!("oc adm release info -o json PULLSPEC tells it; {}", super::upgrade_path::SUPPLY),
+        };
+        let what = format!("whether {requested} is the version of that image cannot be judged");
+        return judgement.unknown("spec.desiredUpdate.version", what, &missing, upgrade.steps());
+    };
+    if requested == actual {
+        return;
+    }
+    let what = format!("the image is {actual}, not {}", shown(&upgrade.to.version));
+    let stored_sibling = upgrade.to.version == upgrade.from.version && upgrade.to.image != upgrade.from.image;
+    let (why, fix) = if stored_sibling {
+        let why = format!(
+            "{source} says so; spec.desiredUpdate.version {requested} is the one stored earlier, and a merge patch that \
+             sets only the image keeps it"
+        );
+        (why, "drop the stored version in the same step:")
+    } else {
+        (format!("{source} says so, and the CVO refuses a payload whose version differs"), "ask by image alone:")
+    };
+    judgement.deny(
+        "spec.desiredUpdate.version",
+        Text::new(what, why).works(fix).works(upgrade.command(digest)),
+        upgrade.steps(),
+    );
+}
+
+/// What is known of the version of a digest, and who says so.
+fn known_version(upgrade: &Upgrade<'_>, digest: Digest, release: Option<&Release>) -> Option<(Version, String)> {
+    let by_release = || release.map(|release| (release.version.clone(), release.source.name.to_string()));
+    let status = upgrade.status;
+    let desired = [(&status.desired.version, status.desired.digest(), "status.desired")];
+    let available = status.available_updates.iter().map(|u| (&u.version, u.digest(), "status.availableUpdates"));
+    let conditional = status
+        .conditional_updates
+        .iter()
+        .map(|u| (&u.release.version, u.release.digest(), "status.conditionalUpdates"));
+    let history = status.history.iter().map(|entry| (&entry.version, entry.digest(), "status.history"));
+    let by_status = || {
+        desired
+            .into_iter()
+            .chain(available)
+            .chain(conditional)
+            .chain(history)
+            .filter(|(_, known, _)| *known == Some(digest))
+            .find_map(|(version, _, source)| Some((Version::parse(version)?, source.to_owned())))
+    };
+    by_release().or_else(by_status)
+}
+
+fn architecture(upgrade: &Upgrade<'_>, release: &Release, judgement: &mut Judgement) {
+    // From multi to single is upgrade-path's: one cause, one denial.
+    if upgrade.multi() || upgrade.current_digest == Some(release.digest) {
+        return;
+    }
+    let Some(ours) = upgrade.current_release().and_then(Release::single_architecture) else { return };
+    let same_version = upgrade.current.as_ref() == Some(&release.version);
+    let text = match release.single_architecture() {
+        Some(theirs) if theirs != ours => Text::new(
+            format!("{} is for {theirs}, the cluster is {ours}", release.version),
+            format!("{} says so, and no {ours} node can run it", release.source.name),
+        )
+        .works(format!("the {ours} or the multi payload of {}", release.version)),
+        None if release.multi() && !same_version => Text::new(
+            format!("{} is a multi payload and the cluster is {ours}", release.version),
+            "moving to multi and to another version are two steps: the first stays at the current version",
+        )
+        .works("migrate first, then upgrade: oc adm upgrade --to-multi-arch"),
+        _ => return,
+    };
+    judgement.deny("spec.desiredUpdate.image", text, upgrade.steps());
+}

@@ -1,0 +1,255 @@
+//! Judging a target that is known by digest.
+
+use super::{FIELD, PathStep, SUPPLY};
+use crate::cluster::Missing;
+use crate::policy::Judgement;
+use crate::pullspec::Digest;
+use crate::release::path::stepping_stone;
+use crate::release::{Lookup, Release};
+use crate::text::{Text, age, shown};
+use crate::version::Version;
+
+impl PathStep<'_, '_> {
+    pub(super) fn payload(&self, digest: Digest, judgement: &mut Judgement) {
+        if self.upgrade.current_digest == Some(digest) {
+            return; // The same release, whatever the registry.
+        }
+        let catalog = self.context.catalog;
+        if let Some(list) = catalog.list_of(digest) {
+            return self.child_of_list(digest, list, judgement);
+        }
+        let lookup = catalog.lookup(digest);
+        if let Lookup::Release(release) = lookup {
+            judgement.used_release(release);
+            if let Some(architecture) = release.single_architecture().filter(|_| self.upgrade.multi()) {
+                return self.multi_to_single(release, architecture, judgement);
+            }
+        }
+        if let Some(entry) = self.upgrade.rollback_to(digest) {
+            let what = format!("going back from {} to {}, the release before it", self.current, shown(&entry.version));
+            let why = "supported within a minor version as a way out, not as a place to stay";
+            return judgement.warn(FIELD, Text::new(what, why));
+        }
+        match lookup {
+            Lookup::Release(release) if release.version == self.current => self.same_version(release, judgement),
+            Lookup::Release(release) => match release.lists(&self.current) {
+                Some(true) => self.listed(release, judgement),
+                Some(false) => self.not_listed(release, judgement),
+                None => self.by_offer(digest, lookup, judgement),
+            },
+            Lookup::Contradiction(..) | Lookup::Missing => self.by_offer(digest, lookup, judgement),
+        }
+    }
+
+    fn child_of_list(&self, digest: Digest, list: Digest, judgement: &mut Judgement) {
+        let what = format!("{digest} is the payload of one architecture, not the release");
+        let why = format!(
+            "it is a child of the manifest list {list}; installed by itself it strands nodes of the other architectures"
+        );
+        let text = Text::new(what, why).works("use the list digest:").works(self.upgrade.command(list));
+        judgement.deny(FIELD, text, self.upgrade.steps());
+    }
+
+    fn multi_to_single(&self, release: &Release, architecture: &str, judgement: &mut Judgement) {
+        let what = format!(
+            "the cluster runs a multi release and this payload of {} is for {architecture} only",
+            release.version
+        );
+        let mut text = Text::new(
+            what,
+            "going from multi to a single architecture is not supported: nodes of any other architecture could not follow",
+        );
+        let multi = self.context.catalog.of_version(&release.version).into_iter().find(|r| r.multi());
+        text = match multi {
+            Some(multi) => text
+                .works(format!("the multi payload of {}:", release.version))
+                .works(self.upgrade.command(multi.digest)),
+            None => text.works(format!("mirror the multi payload of {} and name that", release.version)),
+        };
+        judgement.deny(FIELD, text, self.upgrade.steps());
+    }
+
+    fn same_version(&self, release: &Release, judgement: &mut Judgement) {
+        let ours_is_child =
+            self.upgrade.current_digest.and_then(|d| self.context.catalog.list_of(d)) == Some(release.digest);
+        if release.multi() && (!self.upgrade.multi() || ours_is_child) {
+            return; // Single to multi.
+        }
+        let what = format!("this is another image that also calls itself {}, the current version", release.version);
+        let why = match self.upgrade.current_digest {
+            Some(current) => {
+                format!("the cluster runs {current}; a release that was published does not change its digest")
+            }
+            None => "a release that was published does not change its digest".into(),
+        };
+        let text = Text::new(what, why)
+            .works("find out where it comes from; nothing has to be installed to stay at this version");
+        judgement.deny(FIELD, text, self.upgrade.steps());
+    }
+
+    /// The current version is listed; a half-done update may ask for more, and risks may be known.
+    fn listed(&self, release: &Release, judgement: &mut Judgement) {
+        let status = self.upgrade.status;
+        let half_done = status.history.first().is_some_and(|entry| !entry.completed());
+        let completed = status.newest_completed().map(|index| &status.history[index]).filter(|_| half_done);
+        if let Some(completed) = completed {
+            let version = Version::parse(&completed.version);
+            let listed = version.as_ref().is_some_and(|v| *v == self.current || release.lists(v) == Some(true));
+            let what = || {
+                format!(
+                    "{} does not list {}, the newest version that was completed",
+                    release.version,
+                    shown(&completed.version)
+                )
+            };
+            if !listed && self.refused_target_is_desired() {
+                let why = format!(
+                    "the update to {} was refused, so nodes still run {}",
+                    self.current,
+                    shown(&completed.version)
+                );
+                return judgement.deny(
+                    FIELD,
+                    self.ways_to(release, version.as_ref(), Text::new(what(), why)),
+                    self.upgrade.steps(),
+                );
+            }
+            if !listed {
+                let why = format!("allowed because {} is listed and the update to it is under way", self.current);
+                judgement.warn(FIELD, Text::new(what(), why));
+            }
+        }
+        self.known_risks(release.digest, &release.version.to_string(), judgement);
+    }
+
+    /// Older CVOs put a target they refused into status.desired: then the cluster is not there yet.
+    fn refused_target_is_desired(&self) -> bool {
+        let status = self.upgrade.status;
+        let refused = status.condition("ReleaseAccepted").is_some_and(|c| &*c.status == "False");
+        let stored = self.upgrade.from;
+        let is_desired = match Digest::of_image(&stored.image) {
+            Some(digest) => self.upgrade.current_digest == Some(digest),
+            None => stored.image.is_empty() && Version::parse(&stored.version).as_ref() == Some(&self.current),
+        };
+        refused && (!stored.named() || is_desired)
+    }
+
+    fn known_risks(&self, digest: Digest, version: &str, judgement: &mut Judgement) {
+        let Some(update) = self.upgrade.conditional(digest).filter(|update| !update.recommended()) else { return };
+        let risks: Vec<_> = update.risks.iter().map(|risk| shown(&risk.name)).collect();
+        let risks = if risks.is_empty() { "unnamed".into() } else { risks.join(", ") };
+        let what = format!("{version} is possible from {} but has known risks: {risks}", self.current);
+        judgement.warn(
+            FIELD,
+            Text::new(
+                what,
+                "status.conditionalUpdates names them; read them: oc adm upgrade --include-not-recommended",
+            ),
+        );
+    }
+
+    fn not_listed(&self, release: &Release, judgement: &mut Judgement) {
+        let what = format!("{} cannot go straight to {}", self.current, release.version);
+        let mut why = self.describe_previous(release);
+        if self.upgrade.to.force {
+            why.push_str("; force does not change that");
+        }
+        let text = self.ways_to(release, Some(&self.current), Text::new(what, why));
+        judgement.deny(FIELD, text, self.upgrade.steps());
+    }
+
+    fn describe_previous(&self, release: &Release) -> String {
+        let minor = self.current.minor();
+        let mut previous: Vec<&Version> = release.previous.iter().flatten().collect();
+        previous.sort();
+        let (same, other): (Vec<&Version>, Vec<&Version>) = previous.into_iter().partition(|v| v.minor() == minor);
+        let seconds = self.context.now.duration_since(release.source.read_at).as_secs();
+        let trust = if release.source.verified { "digest verified" } else { "not verified against the image" };
+        let read = format!("(read from {} {} ago, {trust})", release.source.name, age(seconds));
+        let version = &release.version;
+        match (&same[..], &other[..]) {
+            ([], []) => format!("{version} declares no upgrade sources at all, as nightly and CI builds do {read}"),
+            ([], other) => {
+                format!(
+                    "{version} says which versions it can be reached from: {}, none of {}.{} {read}",
+                    list(other),
+                    minor.0,
+                    minor.1
+                )
+            }
+            (same, _) => {
+                format!(
+                    "{version} says which versions it can be reached from; of {}.{} these are {} {read}",
+                    minor.0,
+                    minor.1,
+                    list(same)
+                )
+            }
+        }
+    }
+
+    /// Adds what works instead: a stepping stone on site, or what to mirror.
+    fn ways_to(&self, release: &Release, from: Option<&Version>, text: Text) -> Text {
+        let from = from.unwrap_or(&self.current);
+        if let Some(stone) = stepping_stone(self.context.catalog, from, release, |r| self.upgrade.fits(r)) {
+            let version = &stone.version;
+            return text
+                .works(format!("go to {version} first, it is on this site and {from} is on its list:"))
+                .works(self.upgrade.command(stone.digest));
+        }
+        let same_minor = |v: &&Version| v.minor() == from.minor();
+        match release.previous.iter().flatten().filter(same_minor).max() {
+            Some(stone) => text
+                .works(format!(
+                    "no release on this site leads there; {stone} is on its list: mirror {stone} or one like it"
+                ))
+                .works("and go there first, if it lists the current version"),
+            None => text
+                .works("no release on this site leads there; mirror the releases in between and take them one by one"),
+        }
+    }
+
+    /// No payload was read: an edge that the update service offers for exactly this digest is evidence too.
+    fn by_offer(&self, digest: Digest, lookup: Lookup<'_>, judgement: &mut Judgement) {
+        let why_missing = match lookup {
+            Lookup::Contradiction(one, other) => {
+                format!("{} and {} say different things about {digest}", one.name, other.name)
+            }
+            Lookup::Release(release) => {
+                format!("{} does not say which versions {} can be reached from", release.source.name, release.version)
+            }
+            Lookup::Missing => format!("no release source on this site knows {digest}"),
+        };
+        let offer =
+            self.upgrade.available(digest).map(|update| (&*update.version, "status.availableUpdates")).or_else(|| {
+                self.upgrade.conditional(digest).map(|u| (&*u.release.version, "status.conditionalUpdates"))
+            });
+        if let Some((version, source)) = offer {
+            let what = format!("judged by {source} alone, which offers {} for this digest", shown(version));
+            judgement.warn(FIELD, Text::new(what, why_missing));
+            return self.known_risks(digest, &shown(version), judgement);
+        }
+        let missing = Missing {
+            why: format!("{why_missing}, so which versions it can be reached from is not known"),
+            remedy: match lookup {
+                Lookup::Contradiction(..) => {
+                    "remove the wrong one; oc adm release info -o json PULLSPEC tells which".into()
+                }
+                _ => format!("where a registry with it can be reached: oc adm release info -o json PULLSPEC; {SUPPLY}"),
+            },
+        };
+        let what = format!("whether {} may go to that release cannot be judged", self.current);
+        judgement.unknown(FIELD, what, &missing, self.upgrade.steps());
+    }
+}
+
+/// Up to four versions, and the highest.
+fn list(sorted: &[&Version]) -> String {
+    let text = |versions: &[&Version]| versions.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    match sorted {
+        [first @ .., last] if first.len() > 4 => {
+            format!("{} and {} more, the highest {last}", text(&first[..3]), first.len() - 2)
+        }
+        all => text(all),
+    }
+}

@@ -1,0 +1,204 @@
+//! A policy is a record and a pure function. This is the record, what the function is given and what
+//! it may answer.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::cluster::{Missing, Provenance, Snapshot};
+use crate::release::{Catalog, Release};
+use crate::review::{Change, Review, Subject};
+use crate::settings::{Mode, OnUnknown, Settings};
+use crate::text::{Text, age};
+
+/// One rule. Webhook rules, matchConditions, RBAC and docs are generated from these.
+#[derive(Debug)]
+pub struct Policy {
+    /// Stable for ever: kebab-case, the name of its folder under `policies/`.
+    pub id: &'static str,
+    /// One line.
+    pub title: &'static str,
+    /// One paragraph.
+    pub why: &'static str,
+    /// What may be judged at all: a request that touches none of these never reaches `judge`.
+    pub guards: &'static [Guard],
+    pub mode: Mode,
+    pub on_unknown: OnUnknown,
+    /// Cluster facts it reads beyond the request itself.
+    pub facts: &'static [FactKind],
+    pub judge: fn(&Context<'_>, &mut Judgement),
+}
+
+/// A kind of change worth judging. Each has a Rust form here and a CEL form in `manifests::cel`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// UPDATE of a ClusterVersion whose effective target changed and is named, or whose `force` was switched on.
+    ClusterVersionStep,
+    /// CREATE of a ClusterVersion that names a target.
+    ClusterVersionCreateWithTarget,
+    ClusterVersionDelete,
+    /// UPDATE of an InternalReleaseImage that drops an entry of `spec.releases`.
+    InternalReleaseImageDrop,
+    InternalReleaseImageDelete,
+}
+
+impl Guard {
+    /// Whether the request makes this change. What is already terminating may go: nothing changes any more.
+    #[must_use]
+    pub fn touched_by(self, subject: &Subject<'_>) -> bool {
+        match (self, subject) {
+            (Self::ClusterVersionStep, Subject::ClusterVersion(Change::Update { old, new })) => {
+                new.spec.desired_update.steps_from(&old.spec.desired_update)
+            }
+            (Self::ClusterVersionCreateWithTarget, Subject::ClusterVersion(Change::Create(new))) => {
+                new.spec.desired_update.named()
+            }
+            (Self::ClusterVersionDelete, Subject::ClusterVersion(Change::Delete(old))) => !old.metadata.terminating(),
+            (Self::InternalReleaseImageDrop, Subject::InternalReleaseImage(Change::Update { old, new })) => {
+                let kept = |name: &str| new.spec.releases.iter().any(|release| &*release.name == name);
+                !old.metadata.terminating() && old.spec.releases.iter().any(|release| !kept(&release.name))
+            }
+            (Self::InternalReleaseImageDelete, Subject::InternalReleaseImage(Change::Delete(old))) => {
+                !old.metadata.terminating()
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether an allow of it cannot be undone, so that it must rest on live facts.
+    #[must_use]
+    pub fn irreversible(self) -> bool {
+        matches!(self, Self::InternalReleaseImageDrop | Self::InternalReleaseImageDelete)
+    }
+}
+
+/// Cluster facts a policy may read: each is a watch and an RBAC rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FactKind {
+    ClusterVersion,
+    InternalReleaseImage,
+    MachineConfigNodes,
+    MachineConfigPools,
+    MachineConfigs,
+    Infrastructure,
+}
+
+/// Everything a policy may look at. Same context, same answer.
+#[derive(Debug)]
+pub struct Context<'a> {
+    pub review: &'a Review<'a>,
+    pub cluster: &'a Snapshot,
+    pub catalog: &'a Catalog,
+    pub settings: &'a Settings,
+    pub now: Timestamp,
+}
+
+/// What a policy found: nothing, or a few outcomes, and the facts it rested on.
+#[derive(Debug, Default)]
+pub struct Judgement {
+    pub outcomes: Vec<Outcome>,
+    pub facts: Vec<FactUse>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    pub asks: Asks,
+    /// The field it is about, as a path.
+    pub field: &'static str,
+    pub text: Text,
+    /// The steps an override must name to open this; none: no override opens it.
+    pub steps: Vec<Step>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asks {
+    Warn,
+    Deny,
+    /// Deny a value that is malformed in itself; no override opens it.
+    Malformed,
+    /// A fact is missing; `onUnknown` says what follows.
+    Unknown,
+}
+
+/// One step as an override names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub from: String,
+    pub target: String,
+}
+
+/// A fact that a verdict rests on, for the record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FactUse {
+    pub name: String,
+    pub source: Arc<str>,
+    pub as_of: Timestamp,
+}
+
+impl FactUse {
+    #[must_use]
+    pub fn describe(&self, now: Timestamp) -> String {
+        format!("{} from {}, {} old", self.name, self.source, age(now.duration_since(self.as_of).as_secs()))
+    }
+}
+
+impl Judgement {
+    pub fn deny(&mut self, field: &'static str, text: Text, steps: Vec<Step>) {
+        self.outcomes.push(Outcome { asks: Asks::Deny, field, text, steps });
+    }
+
+    pub fn malformed(&mut self, field: &'static str, text: Text) {
+        self.outcomes.push(Outcome { asks: Asks::Malformed, field, text, steps: vec![] });
+    }
+
+    pub fn warn(&mut self, field: &'static str, text: Text) {
+        self.outcomes.push(Outcome { asks: Asks::Warn, field, text, steps: vec![] });
+    }
+
+    /// `what` cannot be judged because of `missing`.
+    pub fn unknown(&mut self, field: &'static str, what: impl Into<String>, missing: &Missing, steps: Vec<Step>) {
+        let text = Text::new(what, missing.why.clone()).works(missing.remedy.clone());
+        self.outcomes.push(Outcome { asks: Asks::Unknown, field, text, steps });
+    }
+
+    pub fn used(&mut self, name: &str, provenance: Option<&Provenance>) {
+        if let Some(provenance) = provenance {
+            let fact = FactUse { name: name.into(), source: Arc::clone(&provenance.source), as_of: provenance.as_of };
+            if !self.facts.contains(&fact) {
+                self.facts.push(fact);
+            }
+        }
+    }
+
+    pub fn used_release(&mut self, release: &Release) {
+        let trust = if release.source.verified { "digest verified" } else { "unverified" };
+        let name = format!("release {} ({trust})", release.version);
+        let fact = FactUse { name, source: Arc::clone(&release.source.name), as_of: release.source.read_at };
+        if !self.facts.contains(&fact) {
+            self.facts.push(fact);
+        }
+    }
+
+    /// Whether anything here asks for more than a warning.
+    #[must_use]
+    pub fn refuses(&self) -> bool {
+        self.outcomes.iter().any(|outcome| outcome.asks != Asks::Warn)
+    }
+}
+
+impl Policy {
+    #[must_use]
+    pub fn mode(&self, settings: &Settings) -> Mode {
+        settings.policies.get(self.id).and_then(|p| p.mode).unwrap_or(self.mode)
+    }
+
+    #[must_use]
+    pub fn on_unknown(&self, settings: &Settings) -> OnUnknown {
+        settings.policies.get(self.id).and_then(|p| p.on_unknown).unwrap_or(self.on_unknown)
+    }
+
+    #[must_use]
+    pub fn guards(&self, subject: &Subject<'_>) -> bool {
+        self.guards.iter().any(|guard| guard.touched_by(subject))
+    }
+}

@@ -1,0 +1,307 @@
+//! AdmissionReview v1 in: one pass over the body, borrowed, into the change that policies judge.
+//!
+//! `metadata` is projected, `spec` and `status` are only delimited in that pass. A spec is then
+//! decoded for the kinds we guard, and the stored status only when the guarded part changed.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::objects::cluster_version::{ClusterVersion, Status};
+use crate::objects::internal_release_image::InternalReleaseImage;
+use crate::objects::{Metadata, Str, nullable};
+
+/// What reached us and cannot be judged. Only [`BadInput::uid`] decides how it is answered: with a uid
+/// by a review that refuses, without one by a transport status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadInput {
+    pub uid: Option<String>,
+    pub message: String,
+    /// A value of the wrong type in the object (422) rather than a broken review (400).
+    pub malformed_object: bool,
+}
+
+/// The part of an AdmissionReview that airgate uses.
+#[derive(Debug)]
+pub struct Review<'a> {
+    pub uid: Str<'a>,
+    pub user: UserInfo<'a>,
+    pub dry_run: bool,
+    pub subject: Subject<'a>,
+}
+
+/// What the request is about. Names come from the objects: `request.name` is absent in a deletecollection.
+#[derive(Debug)]
+pub enum Subject<'a> {
+    ClusterVersion(Change<ClusterVersion<'a>>),
+    InternalReleaseImage(Change<InternalReleaseImage<'a>>),
+    /// A resource no policy guards, as `resource.group`; allowed and counted.
+    Other(String),
+}
+
+#[derive(Debug)]
+pub enum Change<T> {
+    Create(T),
+    Update { old: T, new: T },
+    Delete(T),
+}
+
+impl<T> Change<T> {
+    fn try_map<U, E>(self, read: impl Fn(T) -> Result<U, E>) -> Result<Change<U>, E> {
+        Ok(match self {
+            Self::Create(object) => Change::Create(read(object)?),
+            Self::Update { old, new } => Change::Update { old: read(old)?, new: read(new)? },
+            Self::Delete(old) => Change::Delete(read(old)?),
+        })
+    }
+
+    /// The object as it will be stored, or for a DELETE as it was: where its name and annotations are read.
+    pub fn object(&self) -> &T {
+        match self {
+            Self::Create(object) | Self::Update { new: object, .. } | Self::Delete(object) => object,
+        }
+    }
+}
+
+impl Subject<'_> {
+    /// The kind, for messages, metrics and `status.details`.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::ClusterVersion(_) => "ClusterVersion",
+            Self::InternalReleaseImage(_) => "InternalReleaseImage",
+            Self::Other(_) => "other",
+        }
+    }
+
+    #[must_use]
+    pub fn metadata(&self) -> Option<&Metadata<'_>> {
+        match self {
+            Self::ClusterVersion(change) => Some(&change.object().metadata),
+            Self::InternalReleaseImage(change) => Some(&change.object().metadata),
+            Self::Other(_) => None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct UserInfo<'a> {
+    #[serde(borrow)]
+    pub username: Str<'a>,
+    #[serde(deserialize_with = "nullable")]
+    pub groups: Vec<Str<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Envelope<'a> {
+    #[serde(borrow)]
+    api_version: Str<'a>,
+    kind: Str<'a>,
+    request: Option<Request<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Request<'a> {
+    #[serde(borrow)]
+    uid: Str<'a>,
+    #[serde(deserialize_with = "nullable")]
+    resource: Resource<'a>,
+    sub_resource: Str<'a>,
+    operation: Str<'a>,
+    #[serde(deserialize_with = "nullable")]
+    user_info: UserInfo<'a>,
+    #[serde(deserialize_with = "nullable")]
+    dry_run: bool,
+    object: Option<Parts<'a>>,
+    old_object: Option<Parts<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Resource<'a> {
+    #[serde(borrow)]
+    group: Str<'a>,
+    resource: Str<'a>,
+}
+
+impl Resource<'_> {
+    fn name(&self) -> String {
+        format!("{}.{}", &*self.resource, &*self.group)
+    }
+}
+
+/// An object taken apart but not yet understood.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Parts<'a> {
+    #[serde(borrow, deserialize_with = "nullable")]
+    metadata: Metadata<'a>,
+    spec: Option<&'a RawValue>,
+    status: Option<&'a RawValue>,
+}
+
+impl<'a> Review<'a> {
+    /// Decodes the body of a `POST /validate`.
+    ///
+    /// # Errors
+    /// [`BadInput`], with the uid wherever the body still shows one.
+    pub fn decode(body: &'a [u8]) -> Result<Self, BadInput> {
+        let text = std::str::from_utf8(body).map_err(|error| {
+            bad(body, format!("the body is not UTF-8 (byte {}); the API server sends JSON", error.valid_up_to()))
+        })?;
+        let envelope: Envelope<'a> = serde_json::from_str(text).map_err(|error| BadInput {
+            malformed_object: error.is_data(),
+            ..bad(body, format!("the body is not an AdmissionReview that can be read: {error}"))
+        })?;
+        if &*envelope.kind != "AdmissionReview" || &*envelope.api_version != "admission.k8s.io/v1" {
+            let got = format!("{:?} of {:?}", &*envelope.kind, &*envelope.api_version);
+            let remedy = "set admissionReviewVersions: [v1] in the webhook configuration (airgate manifests prints it)";
+            return Err(bad(body, format!("expected an AdmissionReview of admission.k8s.io/v1, not {got}; {remedy}")));
+        }
+        let Some(mut request) = envelope.request else {
+            return Err(bad(body, "the AdmissionReview has no request".into()));
+        };
+        if request.uid.is_empty() {
+            return Err(bad(body, "the AdmissionReview's request has no uid, so it cannot be answered".into()));
+        }
+        let (uid, user) = (std::mem::take(&mut request.uid), std::mem::take(&mut request.user_info));
+        let dry_run = request.dry_run;
+        let subject = request.subject().map_err(|fault| BadInput {
+            uid: Some(uid.to_string()),
+            malformed_object: fault.malformed_object,
+            message: fault.message,
+        })?;
+        Ok(Self { uid, user, dry_run, subject })
+    }
+}
+
+struct Fault {
+    message: String,
+    malformed_object: bool,
+}
+
+impl<'a> Request<'a> {
+    fn subject(self) -> Result<Subject<'a>, Fault> {
+        if !self.sub_resource.is_empty() {
+            return Ok(Subject::Other(self.resource.name()));
+        }
+        match (&*self.resource.group, &*self.resource.resource) {
+            ("config.openshift.io", "clusterversions") => cluster_version(self.change("ClusterVersion")?),
+            ("machineconfiguration.openshift.io", "internalreleaseimages") => {
+                let read = |parts: Parts<'a>| {
+                    let (spec, status) = (decode(parts.spec)?, decode(parts.status)?);
+                    Ok(InternalReleaseImage { metadata: parts.metadata, spec, status })
+                };
+                let change = self.change("InternalReleaseImage")?.try_map(read);
+                change.map(Subject::InternalReleaseImage).map_err(|e| malformed("InternalReleaseImage", &e))
+            }
+            _ => Ok(Subject::Other(self.resource.name())),
+        }
+    }
+
+    fn change(self, kind: &str) -> Result<Change<Parts<'a>>, Fault> {
+        let operation = &*self.operation;
+        let missing = |field| Fault {
+            message: format!("{operation} of a {kind} without {field}: nothing to judge"),
+            malformed_object: false,
+        };
+        match (operation, self.object, self.old_object) {
+            ("CREATE", Some(object), _) => Ok(Change::Create(object)),
+            ("UPDATE", Some(new), Some(old)) => Ok(Change::Update { old, new }),
+            ("DELETE", _, Some(old)) => Ok(Change::Delete(old)),
+            ("CREATE" | "UPDATE", None, _) => Err(missing("object")),
+            ("UPDATE" | "DELETE", _, None) => Err(missing("oldObject")),
+            _ => Err(Fault {
+                message: format!("operation {operation:?} on a {kind}: expected CREATE, UPDATE or DELETE"),
+                malformed_object: false,
+            }),
+        }
+    }
+}
+
+/// The stored status is what verdicts rest on (the API server does not let a request forge it); it is
+/// most of the bytes, so it is read only when there is a step to judge.
+fn cluster_version(change: Change<Parts<'_>>) -> Result<Subject<'_>, Fault> {
+    let stored_status = match &change {
+        Change::Create(_) => None,
+        Change::Update { old, .. } | Change::Delete(old) => old.status,
+    };
+    fn read(parts: Parts<'_>) -> Result<ClusterVersion<'_>, serde_json::Error> {
+        Ok(ClusterVersion { metadata: parts.metadata, spec: decode(parts.spec)?, status: Status::default() })
+    }
+    let read_all = || -> Result<_, serde_json::Error> {
+        let mut change = change.try_map(read)?;
+        match &mut change {
+            Change::Update { old, new } if new.spec.desired_update.steps_from(&old.spec.desired_update) => {
+                old.status = decode(stored_status)?;
+            }
+            Change::Delete(old) => old.status = decode(stored_status)?,
+            Change::Create(_) | Change::Update { .. } => {}
+        }
+        Ok(Subject::ClusterVersion(change))
+    };
+    read_all().map_err(|error| malformed("ClusterVersion", &error))
+}
+
+fn decode<'a, T: Deserialize<'a> + Default>(raw: Option<&'a RawValue>) -> Result<T, serde_json::Error> {
+    raw.map_or_else(|| Ok(T::default()), |raw| Ok(serde_json::from_str::<Option<T>>(raw.get())?.unwrap_or_default()))
+}
+
+fn malformed(kind: &str, error: &serde_json::Error) -> Fault {
+    Fault { message: format!("the {kind} has a field that cannot be read: {error}"), malformed_object: true }
+}
+
+fn bad(body: &[u8], message: String) -> BadInput {
+    BadInput { uid: probe_uid(body), message, malformed_object: false }
+}
+
+/// The uid of a body that is otherwise unusable: read with a streaming parser that keeps what it saw
+/// before it met the fault.
+fn probe_uid(body: &[u8]) -> Option<String> {
+    use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+
+    struct Probe<'s> {
+        path: &'static [&'static str],
+        found: &'s mut Option<String>,
+    }
+    impl<'de> DeserializeSeed<'de> for Probe<'_> {
+        type Value = ();
+
+        fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+            if self.path.is_empty() {
+                *self.found = Some(Str::deserialize(deserializer)?.to_string());
+                return Ok(());
+            }
+            deserializer.deserialize_map(self)
+        }
+    }
+    impl<'de> Visitor<'de> for Probe<'_> {
+        type Value = ();
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+            while let Some(key) = map.next_key::<Str<'de>>()? {
+                match self.path {
+                    [name, rest @ ..] if &*key == *name => {
+                        map.next_value_seed(Probe { path: rest, found: &mut *self.found })?;
+                    }
+                    _ => {
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                }
+            }
+            Ok(())
+        }
+    }
+
+    let mut found = None;
+    // The parser stops at the fault; what it found before that is all we want.
+    let probe = Probe { path: &["request", "uid"], found: &mut found };
+    drop(probe.deserialize(&mut serde_json::Deserializer::from_slice(body)));
+    found.filter(|uid| !uid.is_empty() && uid.len() <= 128)
+}

@@ -1,0 +1,301 @@
+//! From what policies ask for to one verdict: modes, `onUnknown`, overrides, hosted control planes.
+
+use std::fmt::Write;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::breakglass::{Entry, Override, Use};
+use crate::cluster::Snapshot;
+use crate::policies::POLICIES;
+use crate::policy::{Asks, Context, FactUse, Judgement, Outcome, Policy};
+use crate::release::Catalog;
+use crate::review::{Review, Subject};
+use crate::settings::{Mode, OnUnknown, ServerMode, Settings};
+use crate::text::{self, Text, shown};
+
+/// The answer to one review, before it is put into JSON.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    pub result: Result,
+    /// Everything that is not a pass, in policy order.
+    pub findings: Vec<Finding>,
+    /// What refuses, in policy order; empty when allowed.
+    pub denials: Vec<Denial>,
+    pub warnings: Vec<String>,
+    /// One entry a judged policy.
+    pub audit: Vec<(&'static str, String)>,
+    pub overrides: Vec<UsedOverride>,
+    /// An allow of it cannot be undone, so it must rest on live facts.
+    pub irreversible: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Result {
+    Allow,
+    Warn,
+    /// Refused by what the facts say.
+    Deny,
+    /// Refused because a fact is missing.
+    Unknown,
+}
+
+/// One thing a policy found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    pub policy: &'static str,
+    /// What the facts say: `warn`, `deny` or `unknown`, whatever the mode made of it.
+    pub outcome: Result,
+    pub mode: Mode,
+    pub field: &'static str,
+    pub message: String,
+    /// Opened by an override.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub overridden: bool,
+    pub facts: Vec<String>,
+}
+
+/// One reason to refuse.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denial {
+    pub policy: &'static str,
+    pub field: &'static str,
+    pub malformed: bool,
+    /// The whole text of several lines.
+    pub message: String,
+}
+
+/// A step that an override opened, for the record and an Event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsedOverride {
+    pub policy: &'static str,
+    pub entry: Entry,
+}
+
+impl Verdict {
+    #[must_use]
+    pub fn allowed(&self) -> bool {
+        matches!(self.result, Result::Allow | Result::Warn)
+    }
+}
+
+/// Judges a review by everything known. Total: every input has an answer.
+#[must_use]
+pub fn judge(
+    review: &Review<'_>,
+    cluster: &Snapshot,
+    catalog: &Catalog,
+    settings: &Settings,
+    now: Timestamp,
+) -> Verdict {
+    let context = Context { review, cluster, catalog, settings, now };
+    let mut fold = Fold::new(&context);
+    for policy in POLICIES {
+        if policy.mode(settings) != Mode::Off && policy.guards(&review.subject) {
+            let mut judgement = Judgement::default();
+            (policy.judge)(&context, &mut judgement);
+            fold.add(policy, judgement);
+        }
+    }
+    fold.finish()
+}
+
+struct Fold<'c, 'a> {
+    context: &'c Context<'a>,
+    over: Override,
+    /// Warnings by importance.
+    used: Vec<String>,
+    softened: Vec<String>,
+    plain: Vec<String>,
+    verdict: Verdict,
+    /// A step needed the override and its annotation could not be read.
+    override_fault: Option<(&'static str, String)>,
+}
+
+impl<'c, 'a> Fold<'c, 'a> {
+    fn new(context: &'c Context<'a>) -> Self {
+        let annotation = context.review.subject.metadata().map_or("", |m| &*m.annotations.airgate_override);
+        let irreversible = POLICIES
+            .iter()
+            .flat_map(|policy| policy.guards)
+            .any(|guard| guard.irreversible() && guard.touched_by(&context.review.subject));
+        Self {
+            context,
+            over: Override::parse(annotation),
+            used: vec![],
+            softened: vec![],
+            plain: vec![],
+            verdict: Verdict {
+                result: Result::Allow,
+                findings: vec![],
+                denials: vec![],
+                warnings: vec![],
+                audit: vec![],
+                overrides: vec![],
+                irreversible,
+            },
+            override_fault: None,
+        }
+    }
+
+    fn add(&mut self, policy: &'static Policy, judgement: Judgement) {
+        let Judgement { outcomes, facts } = judgement;
+        let mut recorded = vec![];
+        for outcome in outcomes {
+            recorded.push(self.outcome(policy, outcome, &facts));
+        }
+        let now = self.context.now;
+        let facts: Vec<_> = facts.iter().map(|fact| fact.describe(now)).collect();
+        let facts = if facts.is_empty() { String::new() } else { format!(" (facts: {})", facts.join("; ")) };
+        let what = if recorded.is_empty() { "pass".to_owned() } else { recorded.join("; ") };
+        self.verdict.audit.push((policy.id, format!("{what}{facts}")));
+    }
+
+    /// Files one outcome under what it leads to and returns its line for the audit log.
+    fn outcome(&mut self, policy: &'static Policy, outcome: Outcome, facts: &[FactUse]) -> String {
+        let settings = self.context.settings;
+        let mode = policy.mode(settings);
+        let (asked, wanted) = match outcome.asks {
+            Asks::Warn => (Result::Warn, Mode::Warn),
+            Asks::Deny | Asks::Malformed => (Result::Deny, Mode::Deny),
+            Asks::Unknown => (
+                Result::Unknown,
+                match policy.on_unknown(settings) {
+                    OnUnknown::Deny => Mode::Deny,
+                    OnUnknown::Warn => Mode::Warn,
+                    OnUnknown::Allow => Mode::Audit,
+                },
+            ),
+        };
+        let level = wanted.min(mode).min(self.ceiling());
+        let opened = if level == Mode::Deny { self.opened_by(policy, &outcome) } else { Err(None) };
+        let line = outcome.text.line();
+        let message = |note: Option<&str>| block(&outcome.text, policy, !outcome.steps.is_empty(), note);
+        let mut finding = Finding {
+            policy: policy.id,
+            outcome: asked,
+            mode,
+            field: outcome.field,
+            message: message(None),
+            overridden: opened.is_ok(),
+            facts: facts.iter().map(|fact| fact.describe(self.context.now)).collect(),
+        };
+        let word = match (level, &opened) {
+            (_, Ok(entries)) => {
+                for entry in entries {
+                    let who = shown(&self.context.review.user.username);
+                    let reason = shown(&entry.reason);
+                    self.used.push(format!("override of {} used by {who} ({reason}): {line}", policy.id));
+                    self.verdict.overrides.push(UsedOverride { policy: policy.id, entry: entry.clone() });
+                }
+                "override"
+            }
+            (Mode::Deny, Err(note)) => {
+                finding.message = message(note.as_deref());
+                self.verdict.denials.push(Denial {
+                    policy: policy.id,
+                    field: outcome.field,
+                    malformed: outcome.asks == Asks::Malformed,
+                    message: finding.message.clone(),
+                });
+                if outcome.asks != Asks::Unknown {
+                    self.verdict.result = Result::Deny;
+                } else if self.verdict.result != Result::Deny {
+                    self.verdict.result = Result::Unknown;
+                }
+                if asked == Result::Unknown { "unknown" } else { "deny" }
+            }
+            (Mode::Warn, _) if asked == Result::Warn => {
+                self.plain.push(format!("{}: {line}", policy.id));
+                "warn"
+            }
+            (Mode::Warn, _) => {
+                self.softened.push(format!("{} would deny this: {line}", policy.id));
+                if asked == Result::Unknown { "unknown, not enforced" } else { "deny, not enforced" }
+            }
+            _ => match asked {
+                Result::Unknown => "unknown, allowed",
+                _ => "recorded",
+            },
+        };
+        self.verdict.findings.push(finding);
+        format!("{word}: {line}")
+    }
+
+    /// What caps every policy: the server's mode, and a ClusterVersion that HyperShift owns.
+    fn ceiling(&self) -> Mode {
+        let hosted = matches!(self.context.review.subject, Subject::ClusterVersion(_)) && self.context.cluster.hosted();
+        if hosted || self.context.settings.mode == ServerMode::Audit { Mode::Warn } else { Mode::Deny }
+    }
+
+    /// The entries that open every step of an outcome, or why the nearest does not.
+    fn opened_by(
+        &mut self,
+        policy: &'static Policy,
+        outcome: &Outcome,
+    ) -> std::result::Result<Vec<Entry>, Option<String>> {
+        if outcome.steps.is_empty() {
+            return Err(None);
+        }
+        let entries = match &self.over {
+            Override::Entries(entries) => entries,
+            Override::Malformed(fault) => {
+                self.override_fault.get_or_insert((policy.id, fault.clone()));
+                return Err(None);
+            }
+        };
+        let usage = Use {
+            user: &self.context.review.user,
+            groups_allowed: &self.context.settings.override_groups,
+            now: self.context.now,
+        };
+        outcome.steps.iter().map(|step| usage.opens(entries, policy.id, step).cloned()).collect()
+    }
+
+    fn finish(mut self) -> Verdict {
+        if let Some((policy, fault)) = self.override_fault.take() {
+            let text = Text::new(
+                format!("the annotation {} cannot be read", crate::breakglass::ANNOTATION),
+                format!(
+                    "{fault}; it is one JSON object or a list of them with policy, from, target, reason and expires"
+                ),
+            )
+            .works(format!(
+                "airgate policies explain {policy} shows one; or remove the annotation to see the verdict without it"
+            ));
+            let message = text.block();
+            self.verdict.result = Result::Deny;
+            self.verdict.findings.push(Finding {
+                policy,
+                outcome: Result::Deny,
+                mode: Mode::Deny,
+                field: OVERRIDE_FIELD,
+                message: message.clone(),
+                overridden: false,
+                facts: vec![],
+            });
+            self.verdict.denials = vec![Denial { policy, field: OVERRIDE_FIELD, malformed: true, message }];
+        }
+        let warnings = self.used.into_iter().chain(self.softened).chain(self.plain);
+        self.verdict.warnings = text::warnings(warnings);
+        if self.verdict.result == Result::Allow && !self.verdict.warnings.is_empty() {
+            self.verdict.result = Result::Warn;
+        }
+        self.verdict
+    }
+}
+
+const OVERRIDE_FIELD: &str = "metadata.annotations[airgate.io/override]";
+
+/// The text of a denial with the rule that made it and, where one exists, the way out in an emergency.
+fn block(text: &Text, policy: &Policy, opens: bool, note: Option<&str>) -> String {
+    // Writing to a String cannot fail.
+    let mut block = text.block();
+    if let Some(note) = note {
+        let _ = write!(block, "\n  note:  the {} annotation {note}", crate::breakglass::ANNOTATION);
+    }
+    let emergency = if opens { "; it also tells the way out in an emergency" } else { "" };
+    let _ = write!(block, "\n  rule:  {} (airgate policies explain {0}{emergency})", policy.id);
+    block
+}
