@@ -40,6 +40,12 @@ pub trait Admit: Send + Sync + 'static {
     fn admit(&self, body: Bytes, deadline: Instant) -> impl Future<Output = Answer> + Send;
 }
 
+impl<T: Admit> Admit for Arc<T> {
+    fn admit(&self, body: Bytes, deadline: Instant) -> impl Future<Output = Answer> + Send {
+        T::admit(self, body, deadline)
+    }
+}
+
 /// The engine's answer; `body` is JSON.
 #[derive(Debug, Clone)]
 pub struct Answer {

@@ -147,10 +147,13 @@ impl Port {
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut awaited = Phase::Draining;
         let mut finishing = false;
+        let mut rested_too_long = false;
         loop {
             tokio::select! {
                 biased;
-                result = connection.as_mut() => return ended(&result, activity),
+                result = connection.as_mut() => {
+                    return if rested_too_long { ConnectionEnd::Idle } else { ended(&result, activity) };
+                }
                 () = shutdown.reached(awaited) => match shutdown.phase() {
                     Phase::Running | Phase::Draining => awaited = Phase::Stopping,
                     Phase::Stopping => {
@@ -166,8 +169,15 @@ impl Port {
                 },
                 _ = ticks.tick() => {
                     let full = self.slots.available_permits() == 0;
-                    if let Some(end) = activity.overdue(limits, multiplexed, full) {
-                        return end;
+                    match activity.overdue(limits, multiplexed, full) {
+                        None => {}
+                        // In good order, so that a request which is just arriving is still answered; until
+                        // the next look.
+                        Some(ConnectionEnd::Idle) if !finishing => {
+                            finish(connection.as_mut());
+                            (finishing, rested_too_long) = (true, true);
+                        }
+                        Some(end) => return end,
                     }
                 }
             }

@@ -36,7 +36,7 @@ impl Edge {
     pub fn new(limits: &Limits, metrics: &Metrics, readiness: &Readiness) -> Self {
         Self(Arc::new(Shared {
             limits: *limits,
-            slots: Semaphore::new(limits.in_flight),
+            slots: Semaphore::new(limits.in_flight.min(Semaphore::MAX_PERMITS)),
             memory: Memory::new(limits.all_bodies_bytes),
             metrics: metrics.clone(),
             readiness: readiness.clone(),

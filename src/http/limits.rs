@@ -46,9 +46,16 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// For the ports that only probes, scrapers and a person use.
+    /// For the ports that only probes, scrapers and a person use: few connections, and none that keeps a
+    /// probe waiting for long.
     #[must_use]
     pub fn for_small_port(self) -> Self {
-        Self { connections: 64, ..self }
+        Self {
+            connections: 128,
+            header: self.header.min(Duration::from_secs(2)),
+            idle: self.idle.min(Duration::from_secs(30)),
+            idle_when_full: self.idle_when_full.min(Duration::from_secs(1)),
+            ..self
+        }
     }
 }

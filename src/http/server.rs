@@ -93,11 +93,13 @@ impl Bound {
     /// # Errors
     /// When a port cannot be opened or the certificate is not usable.
     pub async fn bind(settings: ServerSettings, metrics: Metrics) -> Result<Self, ServerError> {
+        // The certificate first: a port that is open but cannot answer yet would only keep clients waiting.
+        let reloader = Reloader::start(settings.tls.clone(), metrics.clone()).await?;
         Ok(Self {
             webhook: Listener::bind(settings.listen).await?,
             health: Listener::bind(settings.health_listen).await?,
             admin: Listener::bind(settings.admin_listen).await?,
-            reloader: Reloader::start(settings.tls.clone(), metrics.clone()).await?,
+            reloader,
             settings,
             metrics,
         })
