@@ -1,9 +1,11 @@
 //! The command line: verbs and the flags they share. Only this module and those below it print.
 
+mod certs;
 mod check;
 mod manifests;
 mod output;
 mod policies;
+mod serve;
 mod source;
 mod test;
 
@@ -21,6 +23,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    /// Answer the API server's reviews
+    Serve(serve::ServeArgs),
     /// Judge a request, an object or a planned step without sending it anywhere
     Check(check::CheckArgs),
     /// Run policy cases
@@ -29,6 +33,8 @@ enum Verb {
     Policies(policies::PoliciesArgs),
     /// Print what to apply so that the API server asks airgate
     Manifests(manifests::ManifestsArgs),
+    /// Make a CA and a serving certificate
+    Certs(certs::CertsArgs),
 }
 
 /// Usage or bad input.
@@ -38,6 +44,8 @@ const EXIT_USAGE: u8 = 2;
 pub fn run() -> ExitCode {
     let cli = Cli::parse(); // exits 2 on a usage error, 0 on --help
     let result = match cli.verb {
+        Verb::Serve(args) => serve::run(&args),
+        Verb::Certs(args) => certs::run(&args),
         Verb::Check(args) => check::run(args),
         Verb::Test(args) => test::run(&args),
         Verb::Policies(args) => policies::run(&args),

@@ -26,6 +26,8 @@ pub struct Judged {
     pub dry_run: bool,
     /// The kind the request is about, for metrics.
     pub kind: &'static str,
+    /// The object's name, where airgate guards its kind.
+    pub name: String,
     /// `resource.group` of a request that no policy guards.
     pub unguarded: Option<String>,
 }
@@ -42,5 +44,6 @@ pub fn judge(body: &[u8], facts: Facts<'_>) -> Result<Judged, BadInput> {
         crate::review::Subject::Other(resource) => Some(resource.clone()),
         _ => None,
     };
-    Ok(Judged { verdict, response, dry_run: review.dry_run, kind: review.subject.kind(), unguarded })
+    let name = review.subject.metadata().map(|metadata| metadata.name.to_string()).unwrap_or_default();
+    Ok(Judged { name, verdict, response, dry_run: review.dry_run, kind: review.subject.kind(), unguarded })
 }

@@ -71,6 +71,7 @@ pub struct Denial {
 pub struct UsedOverride {
     pub policy: &'static str,
     pub entry: Entry,
+    pub user: String,
 }
 
 impl Verdict {
@@ -187,7 +188,8 @@ impl<'c, 'a> Fold<'c, 'a> {
                     let who = shown(&self.context.review.user.username);
                     let reason = shown(&entry.reason);
                     self.used.push(format!("override of {} used by {who} ({reason}): {line}", policy.id));
-                    self.verdict.overrides.push(UsedOverride { policy: policy.id, entry: entry.clone() });
+                    let user = who.clone().into_owned();
+                    self.verdict.overrides.push(UsedOverride { policy: policy.id, entry: entry.clone(), user });
                 }
                 "override"
             }

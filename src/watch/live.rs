@@ -1,5 +1,7 @@
 //! Reads that bypass the watches: before allows that cannot be undone, and for single commands.
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kube::Client;
 use serde_json::Value;
@@ -66,11 +68,14 @@ pub async fn get(client: &Client, resource: &ResourceId, name: &str, deadline: I
             remedy: "give the request as an AdmissionReview with its oldObject".into(),
         });
     };
-    let read = async |endpoint: Endpoint| {
-        let text = endpoint.get(name).await?;
-        serde_json::from_str::<Value>(&text).map_err(|error| Failure::Other(error.to_string()))
+    let read = |endpoint: Endpoint| {
+        let read = async move {
+            let text = endpoint.get(name).await?;
+            serde_json::from_str::<Value>(&text).map_err(|error| Failure::Other(error.to_string()))
+        };
+        read.boxed()
     };
-    match in_some_version(client, known, deadline, read).await {
+    match in_some_version(client, known, deadline, &read).await {
         Ok(Some(object)) => Stored::Found(object, SOURCE.into()),
         Ok(None) => Stored::KnownAbsent,
         Err(missing) => Stored::Unknown(missing),
@@ -80,31 +85,8 @@ pub async fn get(client: &Client, resource: &ResourceId, name: &str, deadline: I
 /// Reads one fact and yields how to put it into a snapshot.
 async fn read<T: Send>(client: &Client, kind: Kind<T>, deadline: Instant) -> impl FnOnce(&mut Snapshot) {
     let provenance = Provenance { source: SOURCE.into(), as_of: Timestamp::now(), watched: false };
-    let project = |objects: &mut Objects<T>, name: &str, text: &str| {
-        let fault = |fault| Failure::Other(format!("{name}: {fault}"));
-        (kind.project)(text).map(|object| drop(objects.insert(name.to_owned(), object))).map_err(fault)
-    };
-    let read = async |endpoint: Endpoint| {
-        let mut objects = Objects::new();
-        if let Some(name) = kind.resource.singleton {
-            let text = endpoint.get(name).await?;
-            project(&mut objects, name, &text)?;
-        } else {
-            let mut result = Ok(());
-            endpoint
-                .list(|text| {
-                    let head: super::api::Head = serde_json::from_str(text).unwrap_or_default();
-                    let projected = project(&mut objects, &head.metadata.name, text);
-                    if result.is_ok() {
-                        result = projected;
-                    }
-                })
-                .await?;
-            result?;
-        }
-        Ok(objects)
-    };
-    let objects = in_some_version(client, kind.resource, deadline, read).await;
+    let objects =
+        in_some_version(client, kind.resource, deadline, &|endpoint| read_kind(&kind, endpoint).boxed()).await;
     move |snapshot: &mut Snapshot| {
         let fact = match &objects {
             Ok(Some(objects)) => Fact::Known(objects, provenance),
@@ -115,12 +97,39 @@ async fn read<T: Send>(client: &Client, kind: Kind<T>, deadline: Instant) -> imp
     }
 }
 
+async fn read_kind<T: Send>(kind: &Kind<T>, endpoint: Endpoint) -> Result<Objects<T>, Failure> {
+    let project = |objects: &mut Objects<T>, name: &str, text: &str| {
+        let fault = |fault| Failure::Other(format!("{name}: {fault}"));
+        (kind.project)(text).map(|object| drop(objects.insert(name.to_owned(), object))).map_err(fault)
+    };
+    let mut objects = Objects::new();
+    if let Some(name) = kind.resource.singleton {
+        let text = endpoint.get(name).await?;
+        project(&mut objects, name, &text)?;
+        return Ok(objects);
+    }
+    let mut result = Ok(());
+    endpoint
+        .list(|text| {
+            let head: super::api::Head = serde_json::from_str(text).unwrap_or_default();
+            let projected = project(&mut objects, &head.metadata.name, text);
+            if result.is_ok() {
+                result = projected;
+            }
+        })
+        .await?;
+    result.map(|()| objects)
+}
+
+/// Boxed rather than an async closure, whose future the compiler cannot show to be `Send` here.
+type Read<'f, T> = &'f (dyn Fn(Endpoint) -> BoxFuture<'f, Result<T, Failure>> + Sync);
+
 /// `None` where no version has it: neither the resource nor the object is there.
 async fn in_some_version<T>(
     client: &Client,
     resource: &Resource,
     deadline: Instant,
-    read: impl AsyncFn(Endpoint) -> Result<T, Failure>,
+    read: Read<'_, T>,
 ) -> Result<Option<T>, Missing> {
     let patience = deadline.saturating_duration_since(Instant::now());
     let all = async {

@@ -1,0 +1,187 @@
+//! Binds the three ports and runs them until the end: the one call for whoever wires the process.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use tokio::sync::{Semaphore, mpsc};
+
+use super::admin::{self, Statusz};
+use super::connection::Port;
+use super::limits::Limits;
+use super::tasks::{Ended, Tasks};
+use super::{Admit, health};
+use crate::metrics::Metrics;
+use crate::readiness::Readiness;
+use crate::shutdown::{self, Drain, Phase, Shutdown, Signal};
+use crate::tls::TlsSettings;
+use crate::tls::listener::{ListenError, Listener};
+use crate::tls::reload::{LiveTls, LoadError, POLL_INTERVAL, Reloader};
+
+#[derive(Debug, Clone)]
+pub struct ServerSettings {
+    pub listen: SocketAddr,
+    pub health_listen: SocketAddr,
+    pub admin_listen: SocketAddr,
+    pub tls: TlsSettings,
+    pub tls_poll: Duration,
+    pub limits: Limits,
+    pub drain: Drain,
+}
+
+impl ServerSettings {
+    /// The defaults of `airgate serve` with this TLS.
+    pub fn new(tls: TlsSettings) -> Self {
+        Self {
+            listen: (Ipv6Addr::UNSPECIFIED, 8443).into(),
+            health_listen: (Ipv6Addr::UNSPECIFIED, 8081).into(),
+            admin_listen: (Ipv4Addr::LOCALHOST, 8080).into(),
+            tls,
+            tls_poll: POLL_INTERVAL,
+            limits: Limits::default(),
+            drain: Drain::default(),
+        }
+    }
+}
+
+/// Why the server did not start, or stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    #[error(transparent)]
+    Tls(#[from] LoadError),
+    #[error("{0}, and airgate does not go on without it: the log before this says why, a restart brings it back")]
+    TaskEnded(Ended),
+    #[error("stopped by a second signal, requests that were being answered were dropped")]
+    Aborted,
+}
+
+/// Where the ports really are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Addresses {
+    pub webhook: SocketAddr,
+    pub health: SocketAddr,
+    pub admin: SocketAddr,
+}
+
+/// All that can fail at the start has not: the ports are open, the certificate is loaded.
+#[derive(Debug)]
+pub struct Bound {
+    webhook: Listener,
+    health: Listener,
+    admin: Listener,
+    reloader: Reloader,
+    settings: ServerSettings,
+    metrics: Metrics,
+}
+
+/// What the rest of the process brings along.
+#[expect(missing_debug_implementations, reason = "an engine and a closure have nothing to show")]
+pub struct Parts<A> {
+    pub admit: A,
+    pub readiness: Readiness,
+    pub statusz: Statusz,
+    /// Tasks that were started already (watches, ...); the server ends when one of them does.
+    pub tasks: Tasks,
+    /// See [`shutdown::signals`].
+    pub signals: mpsc::Receiver<Signal>,
+}
+
+impl Bound {
+    /// # Errors
+    /// When a port cannot be opened or the certificate is not usable.
+    pub async fn bind(settings: ServerSettings, metrics: Metrics) -> Result<Self, ServerError> {
+        // The certificate first: a port that is open but cannot answer yet would only keep clients waiting.
+        let reloader = Reloader::start(settings.tls.clone(), metrics.clone()).await?;
+        Ok(Self {
+            webhook: Listener::bind(settings.listen).await?,
+            health: Listener::bind(settings.health_listen).await?,
+            admin: Listener::bind(settings.admin_listen).await?,
+            reloader,
+            settings,
+            metrics,
+        })
+    }
+
+    pub fn addresses(&self) -> Addresses {
+        Addresses {
+            webhook: self.webhook.local_addr(),
+            health: self.health.local_addr(),
+            admin: self.admin.local_addr(),
+        }
+    }
+}
+
+/// Serves until a signal has led to an orderly end, which is `Ok`.
+///
+/// # Errors
+/// When a task without which nothing works has ended, or on a second signal.
+pub async fn run<A: Admit>(bound: Bound, parts: Parts<A>) -> Result<(), ServerError> {
+    let Bound { webhook, health: health_listener, admin: admin_listener, reloader, settings, metrics } = bound;
+    let Parts { admit, readiness, statusz, mut tasks, signals } = parts;
+    let (limits, drain, live) = (settings.limits, settings.drain, reloader.live());
+    let (controller, shutdown) = shutdown::channel();
+
+    let port = |name, router: Router, tls: Option<LiveTls>, limits: Limits| {
+        let slots = Arc::new(Semaphore::new(limits.connections.min(Semaphore::MAX_PERMITS)));
+        Arc::new(Port { name, router, tls, limits, metrics: metrics.clone(), slots })
+    };
+    let small = limits.for_small_port();
+    let health = port("health", health::router(&readiness, &metrics), None, small);
+    let admin = port("admin", admin::router(&readiness, &metrics, live.clone(), statusz), None, small);
+    let validate = super::router(Arc::new(admit), &limits, &metrics, &readiness);
+    let validate = port("webhook", validate, Some(live), limits);
+    let connections = validate.slots.clone();
+
+    // The small ports answer until this function returns: a probe wants to see the drain.
+    let (_until_return, at_return) = shutdown::channel();
+    tasks.spawn("the health port", accept(health_listener, health, at_return.clone()));
+    tasks.spawn("the admin port", accept(admin_listener, admin, at_return));
+    tasks.spawn("the webhook port", accept(webhook, validate, shutdown.clone()));
+    tasks.spawn("the certificate reload", async move { match reloader.run(settings.tls_poll).await {} });
+    let leading = shutdown::drive(signals, controller.clone(), readiness, drain);
+    tasks.spawn("the signal handling", async move {
+        leading.await;
+        "second signal"
+    });
+
+    let mut phase = shutdown;
+    tokio::select! {
+        biased;
+        () = phase.reached(Phase::Stopping) => {}
+        ended = tasks.ended() => return Err(ServerError::TaskEnded(ended)),
+    }
+    // Every open connection holds one slot, so all slots free means all connections gone.
+    let all = u32::try_from(limits.connections).unwrap_or(u32::MAX);
+    tokio::select! {
+        biased;
+        () = phase.reached(Phase::Aborted) => return Err(ServerError::Aborted),
+        _all_gone = connections.acquire_many(all) => tracing::info!("stopped: every request was answered"),
+        () = tokio::time::sleep(drain.finish) => {
+            let left = limits.connections.saturating_sub(connections.available_permits());
+            tracing::warn!(connections = left, "stopped: the time to finish is over, what is left is dropped");
+        }
+    }
+    controller.advance(Phase::Aborted);
+    Ok(())
+}
+
+/// Accepts until told to stop, then closes the port.
+async fn accept(listener: Listener, port: Arc<Port>, mut shutdown: Shutdown) -> &'static str {
+    let of_connections = shutdown.clone();
+    loop {
+        tokio::select! {
+            biased;
+            () = shutdown.reached(Phase::Stopping) => return "told to stop",
+            (stream, slot) = listener.next(&port.slots, &port.metrics) => {
+                let (port, shutdown) = (port.clone(), of_connections.clone());
+                tokio::spawn(async move {
+                    port.serve(stream, shutdown).await;
+                    drop(slot);
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The health port and the admin port.
+
+use super::client::{Client, H1, get};
+use super::harness::Setup;
+
+#[tokio::test]
+async fn probes_and_metrics() {
+    let server = Setup::new().start().await;
+    let health = server.addresses.health;
+    assert_eq!(get(health, "/livez").await.status, 200);
+    let got = get(health, "/readyz").await;
+    assert_eq!((got.status.as_u16(), got.text.as_str()), (503, "not ready, waiting for\n  stub: the test\n"));
+    server.waits.fulfil();
+    let got = get(health, "/readyz").await;
+    assert_eq!(
+        (got.status.as_u16(), got.text.as_str(), &got.headers["cache-control"]),
+        (200, "ready\n", &"no-store".parse().unwrap())
+    );
+
+    Client::new(&server.ca(), H1).review(server.v4(), "/nowhere", "x").await;
+    let got = get(health, "/metrics").await;
+    assert!(got.headers["content-type"].to_str().unwrap().starts_with("application/openmetrics-text"));
+    assert!(got.text.contains(r#"airgate_refusals_total{reason="not_found"} 1"#), "{}", got.text);
+    assert!(got.text.ends_with("# EOF\n"));
+    assert!(!get(health, "/metrics").await.text.contains("certificate_not_after_seconds 0"));
+    assert_eq!(get(health, "/validate").await.status, 404);
+}
+
+#[tokio::test]
+async fn the_status_for_tools_and_for_people() {
+    let server = Setup::new().start().await;
+    let admin = server.addresses.admin;
+    let status: serde_json::Value = serde_json::from_str(&get(admin, "/statusz").await.text).unwrap();
+    assert_eq!(status["engine"], "a stub");
+    assert_eq!(status["readiness"]["waiting"][0], "stub: the test");
+    assert_eq!(status["certificate"]["generation"], 1);
+    assert_eq!(status["certificate"]["names"][0], "localhost");
+    assert!(status["certificate"]["not_after"].is_string());
+    let got = get(admin, "/").await;
+    assert!(got.headers["content-type"].to_str().unwrap().starts_with("text/html"));
+    assert!(got.headers.contains_key("content-security-policy"));
+    assert!(got.text.contains("a stub") && got.text.contains("waiting for"), "{}", got.text);
+    assert_eq!(get(admin, "/nowhere").await.status, 404);
+}
