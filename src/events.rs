@@ -85,10 +85,10 @@ impl Events {
         }
         drop(seen);
         self.used.get_or_create(&PolicyLabel { policy }).inc();
-        let (reason, user) = (shown(&entry.reason), shown(who));
-        tracing::warn!(policy, kind = judged.kind, from = %entry.from, target = %entry.target, %reason, %user, "override used");
+        let (why, user) = (shown(&entry.reason), shown(who));
+        tracing::warn!(policy, kind = judged.kind, from = %entry.from, target = %entry.target, reason = %why, %user, "override used");
         let message = format!(
-            "{user} used the override of {policy} for {} -> {} (reason: {reason}, expires {})",
+            "{user} used the override of {policy} for {} -> {} (reason: {why}, expires {})",
             shown(&entry.from),
             shown(&entry.target),
             entry.expires
