@@ -85,7 +85,8 @@ impl Events {
         }
         drop(seen);
         self.used.get_or_create(&PolicyLabel { policy }).inc();
-        let (why, user) = (shown(&entry.reason), shown(who));
+        let why = shown(&entry.reason);
+        let user = shown(who);
         tracing::warn!(policy, kind = judged.kind, from = %entry.from, target = %entry.target, reason = %why, %user, "override used");
         let message = format!(
             "{user} used the override of {policy} for {} -> {} (reason: {why}, expires {})",
