@@ -121,6 +121,7 @@ impl<T: Clone + Send + Sync + 'static> Task<T> {
             self.bad(name, fault);
         }
         self.status.lists += 1;
+        self.status.resource_version = Some(version.clone());
         self.recovered();
         self.heard(asked);
         Ok(version)
@@ -187,6 +188,7 @@ impl<T: Clone + Send + Sync + 'static> Task<T> {
             self.status.events += 1;
         }
         if !head.resource_version.is_empty() {
+            self.status.resource_version = Some(head.resource_version.clone());
             *version = head.resource_version;
         }
         self.pause = self.timing.retry_first;

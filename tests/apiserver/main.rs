@@ -3,7 +3,11 @@
 
 // `cfg(test)` changes nothing here but tells clippy that all of it is a test.
 #[cfg(test)]
+mod api;
+#[cfg(test)]
 mod crds;
+#[cfg(test)]
+mod guard;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
@@ -11,6 +15,10 @@ mod kubectl;
 #[cfg(test)]
 mod objects;
 #[cfg(test)]
+mod oc;
+#[cfg(test)]
 mod server;
+#[cfg(test)]
+mod step;
 #[cfg(test)]
 mod testbed;
