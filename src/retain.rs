@@ -9,6 +9,7 @@ use crate::objects::machine_config::MachineConfigPool;
 use crate::pullspec::Digest;
 use crate::release::Catalog;
 use crate::settings::Retain;
+use crate::text::counted;
 use crate::version::Version;
 
 /// One release that something holds.
@@ -78,7 +79,8 @@ impl Kept {
             .partition(|holder| matches!(holder, Holder::Pool(_)));
         let mut phrases: Vec<String> = others.into_iter().map(ToString::to_string).collect();
         if let [first, rest @ ..] = &pools[..] {
-            let more = if rest.is_empty() { String::new() } else { format!(" (and {} more pools)", rest.len()) };
+            let more =
+                if rest.is_empty() { String::new() } else { format!(" (and {})", counted(rest.len(), "more pool")) };
             phrases.push(format!("{first}{more}"));
         }
         phrases.join(", ")

@@ -215,12 +215,25 @@ impl Guard {
 
     /// Applies the printed configuration, and waits until the API server asks airgate.
     pub fn register(&self) {
+        let tag = json!({"spec": {"desiredUpdate": {"image": "registry.example:5000/ocp/release:4.18.20"}}});
+        self.register_by(|guard| guard.dry_run(&tag).code == 422);
+    }
+
+    /// The same, with another sign that the API server does.
+    pub fn register_by(&self, effective: impl Fn(&Self) -> bool) {
         let url = format!("https://127.0.0.1:{}", self.webhook_port);
         let ca = self.certificates().join("ca.crt");
         let printed = self.airgate(&["manifests", "--url", &url, "--ca-file", ca.to_str().expect("a path in UTF-8")]);
         self.testbed.command(["apply", "-f", "-"]).stdin(printed).run().success();
+        eventually("the API server asks airgate", || effective(self).then_some(()));
+    }
+
+    /// Does something that airgate would not let pass, and leaves the API server without its webhooks.
+    pub fn without_webhooks(&self, act: impl Fn(&Self)) {
+        self.testbed.delete("validatingwebhookconfiguration/airgate");
         let tag = json!({"spec": {"desiredUpdate": {"image": "registry.example:5000/ocp/release:4.18.20"}}});
-        eventually("a tag is refused", || (self.dry_run(&tag).code == 422).then_some(()));
+        eventually("the API server asks nobody", || (self.dry_run(&tag).code == 200).then_some(()));
+        act(self);
     }
 
     /// The answer to a merge patch of the ClusterVersion that is not stored.
@@ -232,7 +245,13 @@ impl Guard {
     /// holds it and the next one; no update asked for.
     pub fn reset(&self) {
         let site = Site::new();
-        let image = internal_release_image(&[&site.current, &site.listed]);
+        self.reset_to(&[&site.current, &site.listed]);
+    }
+
+    /// The same with these releases in the InternalReleaseImage.
+    pub fn reset_to(&self, held: &[&Release]) {
+        let site = Site::new();
+        let image = internal_release_image(held);
         let stored = self.api.get(IMAGE);
         let as_new = stored.as_ref().is_some_and(|stored| {
             stored["spec"] == image["spec"]
@@ -248,7 +267,7 @@ impl Guard {
             self.set(CONFIGS, &rendered, &rendered_machine_config(&rendered, &site.current));
             self.set(POOLS, pool, &machine_config_pool(pool, &rendered, &rendered));
         }
-        self.set(NODES, "master-0", &machine_config_node("master-0", "master", &[&site.current, &site.listed]));
+        self.set(NODES, "master-0", &machine_config_node("master-0", "master", held));
         self.set_version(&cluster_version(&[site.current.history("Completed"), site.before.history("Completed")]));
         self.synced();
     }

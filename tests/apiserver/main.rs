@@ -5,17 +5,25 @@
 #[cfg(test)]
 mod api;
 #[cfg(test)]
+mod conditions;
+#[cfg(test)]
 mod crds;
+#[cfg(test)]
+mod forms;
 #[cfg(test)]
 mod guard;
 #[cfg(test)]
 mod harness;
+#[cfg(test)]
+mod iri;
 #[cfg(test)]
 mod kubectl;
 #[cfg(test)]
 mod objects;
 #[cfg(test)]
 mod oc;
+#[cfg(test)]
+mod recorder;
 #[cfg(test)]
 mod server;
 #[cfg(test)]
