@@ -78,7 +78,10 @@ impl Kept {
             .partition(|holder| matches!(holder, Holder::Pool(_)));
         let mut phrases: Vec<String> = others.into_iter().map(ToString::to_string).collect();
         if let [first, rest @ ..] = &pools[..] {
-            let more = if rest.is_empty() { String::new() } else { format!(" (and {} more pools)", rest.len()) };
+            let more = match rest.len() {
+                0 => String::new(),
+                more => format!(" (and {more} more)"),
+            };
             phrases.push(format!("{first}{more}"));
         }
         phrases.join(", ")

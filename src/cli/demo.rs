@@ -65,6 +65,7 @@ async fn show(site: &Site) -> Result<()> {
         let target = step.action.target()?;
         let review = step.action.review(cluster.object(&target.resource, None, &target.name), &User::default())?;
         print(&step, &ask(&client, &url, &review).await?);
+        site.keep_review(&review)?;
     }
     serving.abort();
     line(&site.how_to_go_on());

@@ -57,6 +57,12 @@ impl Site {
         self.dir.join("certs")
     }
 
+    /// Leaves the last review for whoever wants to send one with curl.
+    pub fn keep_review(&self, review: &serde_json::Value) -> Result<()> {
+        let path = self.dir.join("review.json");
+        fs::write(&path, format!("{review:#}\n")).with_context(|| path.display().to_string())
+    }
+
     pub fn how_to_go_on(&self) -> String {
         let airgate = std::env::current_exe().unwrap_or_else(|_| "airgate".into());
         let (airgate, dir) = (airgate.display(), self.dir.display());
@@ -66,10 +72,10 @@ impl Site {
                {airgate} demo --dir {dir}\n\
              - ask before you act, no server needed:\n    \
                {airgate} check upgrade --to 4.22.3 --state {dir}/state --releases {dir}/releases\n\
-             - serve it, and send a review with curl:\n    \
+             - serve it, and send the last of these reviews with curl:\n    \
                {airgate} serve --state {dir}/state --releases {dir}/releases --self-signed {dir}/certs\n    \
-               curl --cacert {dir}/certs/ca.crt -H 'Content-Type: application/json' --data @review.json https://localhost:8443/validate\n\
-             - a real cluster: what oc knows of it, and what to register\n    \
+               curl --cacert {dir}/certs/ca.crt -H 'Content-Type: application/json' --data @{dir}/review.json https://localhost:8443/validate\n\
+             - a real cluster: follow it, and register (the certificate must name HOST: {airgate} certs --dir {dir}/certs --name HOST)\n    \
                {airgate} serve --kubeconfig ~/.kube/config --releases DIR --self-signed {dir}/certs\n    \
                {airgate} manifests --url https://HOST:8443 --ca-file {dir}/certs/ca.crt | oc apply -f -"
         )
