@@ -59,18 +59,15 @@ pub(super) fn rule(resource: &Resource) -> String {
 impl From<kube::Error> for Failure {
     fn from(error: kube::Error) -> Self {
         match error {
-            kube::Error::Api(status) if status.is_forbidden() => Self::Denied(short(&status.message)),
-            kube::Error::Api(status) if status.is_not_found() => Self::NotFound,
-            kube::Error::Api(status) if status.code == 410 => Self::Gone,
-            kube::Error::Api(status) => Self::Other(short(&format!("HTTP {}, {}", status.code, status.message))),
-            // The outer layers only say "ServiceError"; the cause is what helps.
-            error => {
-                let mut cause: &dyn Error = &error;
-                while let Some(source) = cause.source() {
-                    cause = source;
-                }
-                Self::Other(short(&cause.to_string()))
-            }
+            // By code and not by reason: for an API version that nothing serves the API server answers a
+            // plain "404 page not found", which has no reason.
+            kube::Error::Api(status) => match status.code {
+                403 => Self::Denied(short(&status.message)),
+                404 => Self::NotFound,
+                410 => Self::Gone,
+                code => Self::Other(short(&format!("HTTP {code}, {}", status.message))),
+            },
+            error => Self::Other(short(&cause(&error))),
         }
     }
 }
@@ -79,6 +76,15 @@ impl From<kube::core::request::Error> for Failure {
     fn from(error: kube::core::request::Error) -> Self {
         Self::Other(error.to_string())
     }
+}
+
+/// The outer layers only say "ServiceError"; the innermost cause is what helps.
+pub(super) fn cause(error: &dyn Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
 }
 
 /// An answer may be a proxy's whole web page.
