@@ -27,7 +27,10 @@ pub fn from_yaml(text: &str) -> Result<Vec<Value>, String> {
     };
     serde_saphyr::from_multiple_with_options::<Document>(text, options)
         .map(|documents| documents.into_iter().map(|document| document.0).filter(|value| !value.is_null()).collect())
-        .map_err(|error| format!("is not usable YAML: {error}"))
+        .map_err(|error| {
+            let error = error.render_with_formatter(&serde_saphyr::UserMessageFormatter);
+            format!("is not usable YAML: {error}")
+        })
 }
 
 /// # Errors

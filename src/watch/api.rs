@@ -25,6 +25,8 @@ pub(super) enum Failure {
     NotFound,
     /// 410: the resource version is too old to go on from.
     Gone,
+    /// 429: the API server lives and asks for a moment, as it does while it opens a resource's storage.
+    Busy(String),
     Other(String),
 }
 
@@ -39,7 +41,7 @@ impl Failure {
             },
             Self::NotFound => missing(&name, "it is not there"),
             Self::Gone => missing(&name, "the list went out of date while it was read"),
-            Self::Other(message) => missing(&name, message),
+            Self::Busy(message) | Self::Other(message) => missing(&name, message),
         }
     }
 }
@@ -65,6 +67,7 @@ impl From<kube::Error> for Failure {
                 403 => Self::Denied(short(&status.message)),
                 404 => Self::NotFound,
                 410 => Self::Gone,
+                429 => Self::Busy(short(&status.message)),
                 code => Self::Other(short(&format!("HTTP {code}, {}", status.message))),
             },
             error => Self::Other(short(&cause(&error))),

@@ -201,6 +201,7 @@ impl<T: Clone + Send + Sync + 'static> Task<T> {
             self.status.bookmarks += 1;
         } else {
             self.status.events += 1;
+            self.status.last_event = Some(Timestamp::now());
         }
         if !head.resource_version.is_empty() {
             *version = head.resource_version;
@@ -266,6 +267,9 @@ impl<T: Clone + Send + Sync + 'static> Task<T> {
         self.status.trouble = Some(missing.why.clone());
         self.status.last_error = Some(missing.why.clone());
         self.status.last_error_at = Some(Timestamp::now());
+        if matches!(failure, Failure::Busy(_)) {
+            self.pause = self.timing.retry_first * 2;
+        }
         // A lost connection leaves what is known, with its age; a lasting denial does not.
         self.denied_since = denied.then(|| self.denied_since.unwrap_or_else(Instant::now));
         let outlived = self.denied_since.is_some_and(|since| since.elapsed() >= self.timing.denied_grace);
