@@ -44,6 +44,7 @@ enum Cluster {
 
 /// Whether to be called ready, and what for not.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Readiness {
     pub ready: bool,
     /// Resources that were not listed yet and are neither absent nor denied.
