@@ -144,7 +144,7 @@ impl Facts {
                 Some(state) => state.object(resource, namespace, name),
                 None => Stored::Unknown(Missing {
                     why: format!("no cluster was given to look {resource} {name} up in"),
-                    remedy: "give --state or --kubeconfig".into(),
+                    remedy: "name one with --state DIR or --kubeconfig FILE".into(),
                 }),
             },
         }
