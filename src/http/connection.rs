@@ -34,7 +34,7 @@ const H2_PING: Duration = Duration::from_secs(30);
 const HEADER_BYTES: u32 = 32 << 10;
 const H1_BUFFER_BYTES: usize = 64 << 10;
 /// For the first request of a connection that came in just before the port closed.
-const LAST_CALL: Duration = Duration::from_secs(1);
+const LAST_CALL: Duration = Duration::from_secs(3);
 /// How often the watchman looks, at most; with shorter limits (tests) more often.
 const WATCH: Duration = Duration::from_secs(1);
 
@@ -87,6 +87,7 @@ impl Port {
                 }
             }
         };
+        tracing::debug!(port = self.name, end = end.as_str(), "connection ended");
         self.metrics.connection_ended(self.name, end);
     }
 
