@@ -2,6 +2,7 @@
 
 mod certs;
 mod check;
+mod demo;
 mod manifests;
 mod output;
 mod policies;
@@ -35,6 +36,8 @@ enum Verb {
     Manifests(manifests::ManifestsArgs),
     /// Make a CA and a serving certificate
     Certs(certs::CertsArgs),
+    /// Show the guard at work on a sample site; needs nothing but this binary
+    Demo(demo::DemoArgs),
 }
 
 /// Usage or bad input.
@@ -45,6 +48,7 @@ pub fn run() -> ExitCode {
     let cli = Cli::parse(); // exits 2 on a usage error, 0 on --help
     let result = match cli.verb {
         Verb::Serve(args) => serve::run(&args),
+        Verb::Demo(args) => demo::run(&args),
         Verb::Certs(args) => certs::run(&args),
         Verb::Check(args) => check::run(args),
         Verb::Test(args) => test::run(&args),

@@ -44,6 +44,7 @@ enum Cluster {
 
 /// Whether to be called ready, and what for not.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Readiness {
     pub ready: bool,
     /// Resources that were not listed yet and are neither absent nor denied.
@@ -143,7 +144,7 @@ impl Facts {
                 Some(state) => state.object(resource, namespace, name),
                 None => Stored::Unknown(Missing {
                     why: format!("no cluster was given to look {resource} {name} up in"),
-                    remedy: "give --state or --kubeconfig".into(),
+                    remedy: "name one with --state DIR or --kubeconfig FILE".into(),
                 }),
             },
         }

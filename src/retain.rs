@@ -9,7 +9,6 @@ use crate::objects::machine_config::MachineConfigPool;
 use crate::pullspec::Digest;
 use crate::release::Catalog;
 use crate::settings::Retain;
-use crate::text::counted;
 use crate::version::Version;
 
 /// One release that something holds.
@@ -79,8 +78,10 @@ impl Kept {
             .partition(|holder| matches!(holder, Holder::Pool(_)));
         let mut phrases: Vec<String> = others.into_iter().map(ToString::to_string).collect();
         if let [first, rest @ ..] = &pools[..] {
-            let more =
-                if rest.is_empty() { String::new() } else { format!(" (and {})", counted(rest.len(), "more pool")) };
+            let more = match rest.len() {
+                0 => String::new(),
+                more => format!(" (and {more} more)"),
+            };
             phrases.push(format!("{first}{more}"));
         }
         phrases.join(", ")

@@ -39,7 +39,8 @@ impl State {
         for fault in &tree.faults {
             index.unreadable(&fault.name);
         }
-        for file in tree.files.iter().filter(|file| index::worth_reading(&file.name)) {
+        let inspected = index::inspected_roots(&tree.directories);
+        for file in tree.files.iter().filter(|file| index::worth_reading(&file.name, &inspected)) {
             match tree.read(file) {
                 Ok(documents) => {
                     let remarks = index.add_file(&file.name, documents);

@@ -37,8 +37,12 @@ pub struct Timing {
     pub retry_most: Duration,
     /// After which the API server ends a watch; below [`crate::cluster::STALE_AFTER`].
     pub watch: Duration,
-    /// A watch without a byte for so long is taken for dead: bookmarks come every minute.
+    /// A watch without a byte for so long is given up and listed again: bookmarks come every minute, where
+    /// they come.
     pub silence: Duration,
+    /// How long facts outlive a denial: an API server that has just started denies everything until it has
+    /// read its RBAC rules.
+    pub denied_grace: Duration,
     /// For everything that is not a watch.
     pub request: Duration,
 }
@@ -48,9 +52,10 @@ impl Default for Timing {
         Self {
             rediscover: Duration::from_secs(15),
             retry_first: Duration::from_millis(500),
-            retry_most: Duration::from_secs(10),
+            retry_most: Duration::from_secs(5),
             watch: Duration::from_mins(4),
             silence: Duration::from_secs(100),
+            denied_grace: Duration::from_mins(1),
             request: Duration::from_mins(1),
         }
     }

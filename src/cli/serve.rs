@@ -86,7 +86,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
 
 /// `AIRGATE_LOG` filters as tracing does (`info`, `airgate=debug`); JSON where no person is watching.
 pub fn log_to_stderr() {
-    let filter = EnvFilter::try_from_env("AIRGATE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_env("AIRGATE_LOG").unwrap_or_else(|_| EnvFilter::new("info,kube_client=off"));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     if std::io::stderr().is_terminal() {
         log.init();

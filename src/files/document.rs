@@ -3,13 +3,16 @@
 //! One type for both, because serde_json lets the last of two equal keys win, and a person who
 //! wrote a key twice must hear about it.
 
+use std::cell::Cell;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 /// Deeper than any object airgate reads; 100 overflows a 2 MiB stack in a debug build.
 const DEPTH: usize = 64;
+/// Far more than the largest List airgate reads; some hundred megabytes at worst.
+const VALUES: usize = 4_000_000;
 
 /// # Errors
 /// What is wrong and where, for a person.
@@ -18,7 +21,7 @@ pub fn from_yaml(text: &str) -> Result<Vec<Value>, String> {
         budget: serde_saphyr::budget! {
             max_depth: DEPTH,
             max_events: 8_000_000,
-            max_nodes: 4_000_000,
+            max_nodes: VALUES,
             max_aliases: 1_000,
         },
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 100_000 },
@@ -27,7 +30,10 @@ pub fn from_yaml(text: &str) -> Result<Vec<Value>, String> {
     };
     serde_saphyr::from_multiple_with_options::<Document>(text, options)
         .map(|documents| documents.into_iter().map(|document| document.0).filter(|value| !value.is_null()).collect())
-        .map_err(|error| format!("is not usable YAML: {error}"))
+        .map_err(|error| {
+            let error = error.render_with_formatter(&serde_saphyr::UserMessageFormatter);
+            format!("is not usable YAML: {error}")
+        })
 }
 
 /// # Errors
@@ -46,13 +52,27 @@ struct Document(Value);
 
 impl<'de> Deserialize<'de> for Document {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ValueVisitor).map(Self)
+        ValueVisitor { left: &Cell::new(VALUES) }.deserialize(deserializer).map(Self)
     }
 }
 
-struct ValueVisitor;
+#[derive(Clone, Copy)]
+struct ValueVisitor<'a> {
+    /// How many values the document may still have.
+    left: &'a Cell<usize>,
+}
 
-impl<'de> Visitor<'de> for ValueVisitor {
+impl<'de> DeserializeSeed<'de> for ValueVisitor<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        let left = self.left.get().checked_sub(1);
+        self.left.set(left.ok_or_else(|| D::Error::custom(format_args!("more than {VALUES} values")))?);
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ValueVisitor<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -97,7 +117,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = vec![];
-        while let Some(Document(item)) = items.next_element()? {
+        while let Some(item) = items.next_element_seed(self)? {
             list.push(item);
         }
         Ok(Value::Array(list))
@@ -105,11 +125,11 @@ impl<'de> Visitor<'de> for ValueVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
-        while let Some((key, Document(value))) = entries.next_entry::<String, _>()? {
+        while let Some(key) = entries.next_key::<String>()? {
             if map.contains_key(&key) {
                 return Err(A::Error::custom(format_args!("the key {key:?} occurs twice")));
             }
-            map.insert(key, value);
+            map.insert(key, entries.next_value_seed(self)?);
         }
         Ok(Value::Object(map))
     }
@@ -162,6 +182,7 @@ mod tests {
             from_yaml(&format!("{}{}", "[".repeat(DEPTH), "]".repeat(DEPTH))).is_ok(),
             "what is allowed fits the stack"
         );
+        assert!(from_json(&format!("[{}1]", "1,".repeat(VALUES))).unwrap_err().contains("more than"));
         assert!(from_yaml("a: .nan").is_err() && from_yaml("a: [1").is_err() && from_yaml("a: *b").is_err());
     }
 }

@@ -18,6 +18,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tower::Service;
 
@@ -32,6 +33,8 @@ const H2_STREAMS: u32 = 128;
 const H2_PING: Duration = Duration::from_secs(30);
 const HEADER_BYTES: u32 = 32 << 10;
 const H1_BUFFER_BYTES: usize = 64 << 10;
+/// For the first request of a connection that came in just before the port closed.
+const LAST_CALL: Duration = Duration::from_secs(3);
 /// How often the watchman looks, at most; with shorter limits (tests) more often.
 const WATCH: Duration = Duration::from_secs(1);
 
@@ -58,9 +61,13 @@ impl Port {
             Some(tls) => {
                 let handshake = TlsAcceptor::from(tls.config()).accept(stream);
                 let handshake = tokio::time::timeout(self.limits.handshake, handshake);
+                let too_late = async {
+                    shutdown.reached(Phase::Stopping).await;
+                    tokio::time::sleep(LAST_CALL).await;
+                };
                 let shaken = tokio::select! {
                     shaken = handshake => shaken,
-                    () = shutdown.reached(Phase::Stopping) => return,
+                    () = too_late => return,
                 };
                 match shaken {
                     Ok(Ok(stream)) => {
@@ -80,6 +87,7 @@ impl Port {
                 }
             }
         };
+        tracing::debug!(port = self.name, end = end.as_str(), "connection ended");
         self.metrics.connection_ended(self.name, end);
     }
 
@@ -148,6 +156,7 @@ impl Port {
         let mut awaited = Phase::Draining;
         let mut finishing = false;
         let mut rested_too_long = false;
+        let mut last_call = None;
         loop {
             tokio::select! {
                 biased;
@@ -157,17 +166,20 @@ impl Port {
                 () = shutdown.reached(awaited) => match shutdown.phase() {
                     Phase::Running | Phase::Draining => awaited = Phase::Stopping,
                     Phase::Stopping => {
-                        // hyper would wait for the first request of a connection that has sent none.
-                        if !activity.has_served() {
-                            return ConnectionEnd::Closed;
+                        if activity.has_served() {
+                            finish(connection.as_mut());
+                            finishing = true;
+                        } else {
+                            last_call = Some(Instant::now() + LAST_CALL);
                         }
-                        finish(connection.as_mut());
-                        finishing = true;
                         awaited = Phase::Aborted;
                     }
                     Phase::Aborted => return ConnectionEnd::Aborted,
                 },
                 _ = ticks.tick() => {
+                    if last_call.is_some_and(|end| end <= Instant::now()) && !activity.has_served() {
+                        return ConnectionEnd::Closed;
+                    }
                     let full = self.slots.available_permits() == 0;
                     match activity.overdue(limits, multiplexed, full) {
                         None => {}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::admin::{self, Statusz};
 use super::connection::Port;
@@ -139,7 +139,13 @@ pub async fn run<A: Admit>(bound: Bound, parts: Parts<A>) -> Result<(), ServerEr
     let (_until_return, at_return) = shutdown::channel();
     tasks.spawn("the health port", accept(health_listener, health, at_return.clone()));
     tasks.spawn("the admin port", accept(admin_listener, admin, at_return));
-    tasks.spawn("the webhook port", accept(webhook, validate, shutdown.clone()));
+    let (closing, closed) = oneshot::channel::<()>();
+    let accepting = accept(webhook, validate, shutdown.clone());
+    tasks.spawn("the webhook port", async move {
+        let why = accepting.await;
+        drop(closing);
+        why
+    });
     tasks.spawn("the certificate reload", async move { match reloader.run(settings.tls_poll).await {} });
     let leading = shutdown::drive(signals, controller.clone(), readiness, drain);
     tasks.spawn("the signal handling", async move {
@@ -153,12 +159,17 @@ pub async fn run<A: Admit>(bound: Bound, parts: Parts<A>) -> Result<(), ServerEr
         () = phase.reached(Phase::Stopping) => {}
         ended = tasks.ended() => return Err(ServerError::TaskEnded(ended)),
     }
-    // Every open connection holds one slot, so all slots free means all connections gone.
-    let all = u32::try_from(limits.connections).unwrap_or(u32::MAX);
+    let all_gone = async {
+        // An error is how it says that it is gone.
+        let _port_closed = closed.await;
+        // Every open connection holds one slot, so all slots free means all connections gone.
+        let all = u32::try_from(limits.connections).unwrap_or(u32::MAX);
+        let _all_slots = connections.acquire_many(all).await;
+    };
     tokio::select! {
         biased;
         () = phase.reached(Phase::Aborted) => return Err(ServerError::Aborted),
-        _all_gone = connections.acquire_many(all) => tracing::info!("stopped: every request was answered"),
+        () = all_gone => tracing::info!("stopped: every request was answered"),
         () = tokio::time::sleep(drain.finish) => {
             let left = limits.connections.saturating_sub(connections.available_permits());
             tracing::warn!(connections = left, "stopped: the time to finish is over, what is left is dropped");
@@ -169,19 +180,26 @@ pub async fn run<A: Admit>(bound: Bound, parts: Parts<A>) -> Result<(), ServerEr
 }
 
 /// Accepts until told to stop, then closes the port.
-async fn accept(listener: Listener, port: Arc<Port>, mut shutdown: Shutdown) -> &'static str {
-    let of_connections = shutdown.clone();
+async fn accept(listener: Listener, port: Arc<Port>, shutdown: Shutdown) -> &'static str {
+    let mut stop = shutdown.clone();
+    let serve = |(stream, slot)| {
+        let (port, shutdown) = (port.clone(), shutdown.clone());
+        tokio::spawn(async move {
+            port.serve(stream, shutdown).await;
+            drop(slot);
+        });
+    };
     loop {
         tokio::select! {
             biased;
-            () = shutdown.reached(Phase::Stopping) => return "told to stop",
-            (stream, slot) = listener.next(&port.slots, &port.metrics) => {
-                let (port, shutdown) = (port.clone(), of_connections.clone());
-                tokio::spawn(async move {
-                    port.serve(stream, shutdown).await;
-                    drop(slot);
-                });
-            }
+            () = stop.reached(Phase::Stopping) => break,
+            next = listener.next(&port.slots, &port.metrics) => serve(next),
         }
     }
+    for stream in listener.close() {
+        if let Ok(slot) = port.slots.clone().try_acquire_owned() {
+            serve((stream, slot));
+        }
+    }
+    "told to stop"
 }

@@ -229,22 +229,31 @@ fn named_after(file: &str) -> Option<&'static Resource> {
 fn inspected(directory: &str) -> Option<&'static Resource> {
     let mut parts = directory.rsplit('/');
     let (plural, group, root) = (parts.next()?, parts.next()?, parts.next()?);
-    (root == "cluster-scoped-resources")
+    (root == INSPECTED)
         .then(|| resource::ALL.into_iter().find(|known| known.plural == plural && known.group == group))?
 }
 
+const INSPECTED: &str = "cluster-scoped-resources";
+
+/// What the paths of each must-gather or inspect tree begin with.
+pub(super) fn inspected_roots(directories: &[String]) -> Vec<&str> {
+    let roots = directories.iter().filter_map(|directory| directory.strip_suffix(INSPECTED));
+    roots.filter(|root| root.is_empty() || root.ends_with('/')).collect()
+}
+
 /// Whether a file can hold anything airgate reads: a must-gather has thousands of files that cannot.
-pub(super) fn worth_reading(file: &str) -> bool {
-    let parts: Vec<_> = file.split('/').collect();
-    let Some(root) = parts.iter().position(|part| *part == "cluster-scoped-resources" || *part == "namespaces") else {
-        return true;
-    };
-    match parts[root + 1..] {
-        [group, plural, _, ..] if parts[root] == "cluster-scoped-resources" => {
-            resource::ALL.into_iter().any(|known| known.group == group && known.plural == plural)
+/// Only by its place in such a tree; elsewhere every file is read, whatever its directories are called.
+pub(super) fn worth_reading(file: &str, inspected_roots: &[&str]) -> bool {
+    for root in inspected_roots {
+        let parts: Vec<_> = file.strip_prefix(root).into_iter().flat_map(|rest| rest.split('/')).collect();
+        match parts[..] {
+            [INSPECTED, group, plural, _, ..] => {
+                return resource::ALL.into_iter().any(|known| known.group == group && known.plural == plural);
+            }
+            // namespaces/NAMESPACE/GROUP/...: nothing namespaced is read yet.
+            ["namespaces", _, _, _, ..] => return false,
+            _ => {}
         }
-        // namespaces/NAMESPACE/GROUP/...: nothing namespaced is read yet.
-        [_, _, _, ..] => parts[root] != "namespaces",
-        _ => true,
     }
+    true
 }

@@ -101,6 +101,12 @@ fn a_must_gather_is_understood() {
 }
 
 #[test]
+fn a_directory_of_any_name_is_read_outside_a_must_gather() {
+    let state = state(&[("namespaces/a/b/cv.yaml", &cluster_version("4.19.9"))]);
+    assert_eq!(told(&state.snapshot().cluster_version), "known namespaces/a/b/cv.yaml");
+}
+
+#[test]
 fn an_empty_inspected_directory_is_an_empty_list() {
     let root = tempfile::tempdir().unwrap();
     let directory = format!("{INSPECTED}/machineconfiguration.openshift.io/internalreleaseimages");

@@ -88,6 +88,15 @@ impl Listener {
         }
     }
 
+    /// Closes the port. For those who still waited in the kernel's queue a connection stands already, and
+    /// closing would reset it: they are returned.
+    pub fn close(self) -> Vec<TcpStream> {
+        let sockets = [Some(self.socket), self.v4].into_iter().flatten();
+        // Asked of the kernel itself: tokio answers from what it heard last and could miss the latest.
+        let sockets = sockets.filter_map(|socket| socket.into_std().ok());
+        sockets.flat_map(|socket| std::iter::from_fn(move || socket.accept().ok())).filter_map(adopt).collect()
+    }
+
     async fn accept(&self) -> io::Result<TcpStream> {
         let (stream, _peer) = match &self.v4 {
             None => self.socket.accept().await?,
@@ -100,6 +109,12 @@ impl Listener {
         stream.set_nodelay(true)?;
         Ok(stream)
     }
+}
+
+/// Makes one of tokio's of a stream that was accepted without it.
+fn adopt((stream, _peer): (std::net::TcpStream, SocketAddr)) -> Option<TcpStream> {
+    stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true)).ok()?;
+    TcpStream::from_std(stream).ok()
 }
 
 /// Whether binding `[::]` failed for want of IPv6. Told by what it is not, for the errors of kernels without
@@ -153,6 +168,15 @@ mod tests {
         }
         const EAFNOSUPPORT: i32 = 97;
         assert!(has_no_ipv6(&io::Error::from_raw_os_error(EAFNOSUPPORT)));
+    }
+
+    #[tokio::test]
+    async fn who_waits_when_the_port_closes_is_not_lost() {
+        let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
+        let address = listener.local_addr();
+        let _clients = (TcpStream::connect(address).await.unwrap(), TcpStream::connect(address).await.unwrap());
+        assert_eq!(listener.close().len(), 2);
+        assert!(!connects(address).await);
     }
 
     #[tokio::test]

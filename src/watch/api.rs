@@ -25,6 +25,8 @@ pub(super) enum Failure {
     NotFound,
     /// 410: the resource version is too old to go on from.
     Gone,
+    /// 429: the API server lives and asks for a moment, as it does while it opens a resource's storage.
+    Busy(String),
     Other(String),
 }
 
@@ -39,7 +41,7 @@ impl Failure {
             },
             Self::NotFound => missing(&name, "it is not there"),
             Self::Gone => missing(&name, "the list went out of date while it was read"),
-            Self::Other(message) => missing(&name, message),
+            Self::Busy(message) | Self::Other(message) => missing(&name, message),
         }
     }
 }
@@ -59,18 +61,16 @@ pub(super) fn rule(resource: &Resource) -> String {
 impl From<kube::Error> for Failure {
     fn from(error: kube::Error) -> Self {
         match error {
-            kube::Error::Api(status) if status.is_forbidden() => Self::Denied(short(&status.message)),
-            kube::Error::Api(status) if status.is_not_found() => Self::NotFound,
-            kube::Error::Api(status) if status.code == 410 => Self::Gone,
-            kube::Error::Api(status) => Self::Other(short(&format!("HTTP {}, {}", status.code, status.message))),
-            // The outer layers only say "ServiceError"; the cause is what helps.
-            error => {
-                let mut cause: &dyn Error = &error;
-                while let Some(source) = cause.source() {
-                    cause = source;
-                }
-                Self::Other(short(&cause.to_string()))
-            }
+            // By code and not by reason: for an API version that nothing serves the API server answers a
+            // plain "404 page not found", which has no reason.
+            kube::Error::Api(status) => match status.code {
+                403 => Self::Denied(short(&status.message)),
+                404 => Self::NotFound,
+                410 => Self::Gone,
+                429 => Self::Busy(short(&status.message)),
+                code => Self::Other(short(&format!("HTTP {code}, {}", status.message))),
+            },
+            error => Self::Other(short(&cause(&error))),
         }
     }
 }
@@ -79,6 +79,15 @@ impl From<kube::core::request::Error> for Failure {
     fn from(error: kube::core::request::Error) -> Self {
         Self::Other(error.to_string())
     }
+}
+
+/// The outer layers only say "ServiceError"; the innermost cause is what helps.
+pub(super) fn cause(error: &dyn Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
 }
 
 /// An answer may be a proxy's whole web page.

@@ -22,6 +22,7 @@ pub enum State {
 }
 
 #[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct WatchStatus {
     /// `clusterversions.config.openshift.io`
     pub resource: String,
@@ -42,6 +43,7 @@ pub struct WatchStatus {
     pub errors: u64,
     /// Events that carried an object that could not be read.
     pub bad_events: u64,
+    pub last_event: Option<Timestamp>,
     /// The last list, event or bookmark.
     pub last_heard: Option<Timestamp>,
     /// The current trouble, gone when it is over.
@@ -65,6 +67,7 @@ impl WatchStatus {
             bookmarks: 0,
             errors: 0,
             bad_events: 0,
+            last_event: None,
             last_heard: None,
             trouble: None,
             last_error: None,

@@ -4,16 +4,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use futures::io::{AsyncBufRead, AsyncBufReadExt};
+use futures::io::AsyncBufReadExt;
 use jiff::Timestamp;
 use kube::Client;
 use kube::core::Status;
+use tokio::time::Instant;
 
 use super::Timing;
-use super::api::{Endpoint, Failure, Head, Line};
+use super::api::{Endpoint, Failure, Head, Line, cause};
 use super::kind::{Kind, Objects};
 use super::status::{State, WatchStatus};
 use crate::cluster::{Fact, Missing, Provenance, Snapshot};
+
+/// How a watch ended that did not fail.
+enum End {
+    Closed,
+    Silent,
+}
 
 pub(super) struct Task<T> {
     kind: Kind<T>,
@@ -25,6 +32,8 @@ pub(super) struct Task<T> {
     objects: Objects<T>,
     /// When the objects were last known to be true; `None` before the first complete list.
     as_of: Option<Timestamp>,
+    /// Since when the API server does nothing but deny.
+    denied_since: Option<Instant>,
     /// Why the fact is unknown although there may be objects from before.
     unknown: Option<Missing>,
     pause: Duration,
@@ -40,8 +49,19 @@ impl<T: Clone + Send + Sync + 'static> Task<T> {
     ) -> Self {
         let status = WatchStatus::clone(&shared.load());
         let pause = timing.retry_first;
-        let objects = Objects::new();
-        Self { kind, client, timing, snapshot, shared, status, objects, as_of: None, unknown: None, pause }
+        Self {
+            kind,
+            client,
+            timing,
+            snapshot,
+            shared,
+            status,
+            objects: Objects::new(),
+            as_of: None,
+            denied_since: None,
+            unknown: None,
+            pause,
+        }
     }
 
     pub async fn run(mut self) {
@@ -82,12 +102,15 @@ impl<T: Clone + Send + Sync + 'static> Task<T> {
             loop {
                 let heard = (self.status.events, self.status.bookmarks);
                 match self.watch(endpoint, &mut version).await {
-                    Ok(()) if heard != (self.status.events, self.status.bookmarks) => {}
+                    Ok(End::Closed) if heard != (self.status.events, self.status.bookmarks) => {}
                     // A watch that ends without a sign of life proves nothing: list again.
-                    Ok(()) => {
+                    Ok(End::Closed) => {
                         self.pause().await;
                         break;
                     }
+                    // Either the connection is dead, or nothing changed and the API server sends no
+                    // bookmarks for it (none before the first change since its start): the list tells.
+                    Ok(End::Silent) => break,
                     Err(Failure::NotFound) => return,
                     Err(failure) => {
                         self.failed(&failure);
@@ -128,32 +151,25 @@ impl<T: Clone + Send + Sync + 'static> Task<T> {
     }
 
     /// One watch until the API server ends it; `version` follows what was seen.
-    async fn watch(&mut self, endpoint: &Endpoint, version: &mut String) -> Result<(), Failure> {
+    async fn watch(&mut self, endpoint: &Endpoint, version: &mut String) -> Result<End, Failure> {
         let stream = endpoint.watch(version, self.timing.watch).await?;
         self.recovered();
         self.publish();
         let mut stream = std::pin::pin!(stream);
         let mut line = vec![];
-        while self.next_line(stream.as_mut(), &mut line).await? {
+        loop {
+            line.clear();
+            match tokio::time::timeout(self.timing.silence, stream.read_until(b'\n', &mut line)).await {
+                Ok(Ok(0)) => return Ok(End::Closed),
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => return Err(Failure::Other(format!("the watch broke off: {}", cause(&error)))),
+                Err(_) => return Ok(End::Silent),
+            }
             let text = std::str::from_utf8(&line).map_err(|_| Failure::Other("an event is not UTF-8".into()))?;
             // A line that was cut off is a lost connection: the event comes again.
             let event: Line<'_> =
                 serde_json::from_str(text).map_err(|error| Failure::Other(format!("an event is cut off: {error}")))?;
             self.event(&event, version)?;
-        }
-        Ok(())
-    }
-
-    async fn next_line(
-        &self,
-        mut stream: std::pin::Pin<&mut impl AsyncBufRead>,
-        line: &mut Vec<u8>,
-    ) -> Result<bool, Failure> {
-        line.clear();
-        match tokio::time::timeout(self.timing.silence, stream.read_until(b'\n', line)).await {
-            Ok(Ok(bytes)) => Ok(bytes > 0),
-            Ok(Err(error)) => Err(Failure::Other(format!("the watch broke off: {error}"))),
-            Err(_) => Err(Failure::Other(format!("the watch was silent for {:?}", self.timing.silence))),
         }
     }
 
@@ -186,12 +202,12 @@ impl<T: Clone + Send + Sync + 'static> Task<T> {
             self.status.bookmarks += 1;
         } else {
             self.status.events += 1;
+            self.status.last_event = Some(Timestamp::now());
         }
         if !head.resource_version.is_empty() {
             self.status.resource_version = Some(head.resource_version.clone());
             *version = head.resource_version;
         }
-        self.pause = self.timing.retry_first;
         self.heard(Timestamp::now());
         Ok(())
     }
@@ -217,6 +233,8 @@ impl<T: Clone + Send + Sync + 'static> Task<T> {
         self.status.ready = true;
         self.status.trouble = None;
         self.unknown = None;
+        self.denied_since = None;
+        self.pause = self.timing.retry_first;
     }
 
     fn absent(&mut self) {
@@ -230,6 +248,8 @@ impl<T: Clone + Send + Sync + 'static> Task<T> {
         self.status.ready = true;
         self.status.trouble = None;
         self.unknown = None;
+        self.denied_since = None;
+        self.pause = self.timing.retry_first;
         self.heard(Timestamp::now());
     }
 
@@ -249,8 +269,13 @@ impl<T: Clone + Send + Sync + 'static> Task<T> {
         self.status.trouble = Some(missing.why.clone());
         self.status.last_error = Some(missing.why.clone());
         self.status.last_error_at = Some(Timestamp::now());
-        // A lost connection leaves what is known, with its age. A denial says that it is not ours to know.
-        if denied || self.as_of.is_none() {
+        if matches!(failure, Failure::Busy(_)) {
+            self.pause = self.timing.retry_first * 2;
+        }
+        // A lost connection leaves what is known, with its age; a lasting denial does not.
+        self.denied_since = denied.then(|| self.denied_since.unwrap_or_else(Instant::now));
+        let outlived = self.denied_since.is_some_and(|since| since.elapsed() >= self.timing.denied_grace);
+        if outlived || self.as_of.is_none() {
             self.unknown = Some(missing);
         }
         self.publish();

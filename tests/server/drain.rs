@@ -1,5 +1,6 @@
 //! The way out.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use tokio::net::TcpStream;
@@ -50,6 +51,38 @@ async fn the_last_calls_are_answered_and_nothing_is_lost() {
     assert_eq!(in_flight.await.unwrap().status, 200);
     within("the end", server.running).await.unwrap().unwrap();
     assert!(TcpStream::connect(health).await.is_err());
+}
+
+#[tokio::test]
+async fn a_storm_of_new_connections_sees_answers_and_then_refusals_and_nothing_else() {
+    let drain = Drain { keep_serving: Duration::from_millis(300), finish: LIMIT };
+    let server = Setup::new().drain(drain).start().await;
+    let address = server.v4();
+    let storm: Vec<_> = [H1, H2]
+        .into_iter()
+        .cycle()
+        .take(12)
+        .map(|alpn| {
+            let client = Client::new(&server.ca(), alpn);
+            tokio::spawn(async move {
+                loop {
+                    match within("a connection", client.connect(address)).await {
+                        Ok(mut connection) => {
+                            let got = within("an answer", connection.send(review(address, "/validate", "x"))).await;
+                            assert_eq!(got.unwrap().status, 200);
+                        }
+                        Err(error) => return assert_eq!(error.kind(), ErrorKind::ConnectionRefused, "{error}"),
+                    }
+                }
+            })
+        })
+        .collect();
+    until("the storm to be on", async || server.metrics.encode().unwrap().contains(r#"end="closed"} 1"#)).await;
+    server.signals.send("SIGTERM").await.unwrap();
+    for one in storm {
+        one.await.unwrap();
+    }
+    within("the end", server.running).await.unwrap().unwrap();
 }
 
 #[tokio::test]

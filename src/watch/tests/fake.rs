@@ -121,7 +121,7 @@ impl Fake {
                 let below = format!("{path}/");
                 let names = inner.installed.iter().filter_map(|name| name.strip_prefix(&below));
                 let resources: Vec<_> = names.map(|name| json!({"name": name})).collect();
-                if resources.is_empty() { failure(404) } else { success(&json!({"resources": resources})) }
+                if resources.is_empty() { not_served() } else { success(&json!({"resources": resources})) }
             }
             [.., plural] | [.., plural, _] if inner.denied.contains(*plural) => failure(403),
             [_, _, plural] if inner.installed.contains(&path) && query.contains("watch=true") => {
@@ -154,6 +154,13 @@ impl Inner {
 
 fn success(body: &Value) -> Response<Body> {
     Response::new(Body::from(body.to_string()))
+}
+
+/// As the API server answers for a group and version that nothing serves.
+fn not_served() -> Response<Body> {
+    let mut response = Response::new(Body::from("404 page not found\n"));
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response
 }
 
 fn failure(code: u16) -> Response<Body> {

@@ -1,0 +1,14 @@
+//! What the repository promises beside its verdicts: structure, cases, generated files, the command line.
+
+#[cfg(test)]
+mod architecture;
+#[cfg(test)]
+mod cases;
+#[cfg(test)]
+mod cli;
+#[cfg(test)]
+mod demo;
+#[cfg(test)]
+mod manifests;
+#[cfg(test)]
+mod run;
