@@ -46,6 +46,7 @@ impl Proof {
     fn start() -> Self {
         let testbed = Testbed::start();
         testbed.install_crds(&CrdSet::preferred());
+        testbed.serve_iri_v1alpha1_too(&CrdSet::preferred());
         let dir = testbed.dir().join("recorder");
         let recorder = Recorder::start(&dir);
         let url = format!("https://127.0.0.1:{}", recorder.port);
@@ -81,6 +82,9 @@ impl Proof {
         let (old, new) = (&request["oldObject"], &request["object"]);
         let name = [new, old].iter().find_map(|object| object["metadata"]["name"].as_str()).unwrap_or_default();
         let mut path = format!("{collection}/{name}");
+        if name.is_empty() || (old.is_null() && request["operation"] != "CREATE") {
+            return Fate::Refused("no API server sends such a review".to_owned());
+        }
         if let Err(refused) = self.store(&collection, &path, old) {
             return Fate::Refused(format!("the old object: {refused}"));
         }
@@ -89,9 +93,9 @@ impl Proof {
         }
         self.recorder.take();
         let answer = match &*text("/operation") {
-            "CREATE" => self.api.create(&format!("{collection}?dryRun=All"), new),
+            "CREATE" => self.api.create(&format!("{collection}?dryRun=All"), &complete(new)),
             "UPDATE" => {
-                let mut new = new.clone();
+                let mut new = complete(new);
                 let stored = self.stored.as_ref().expect("an old object");
                 for field in ["resourceVersion", "uid", "creationTimestamp", "deletionTimestamp"] {
                     new["metadata"][field] = stored["metadata"][field].clone();
@@ -110,6 +114,7 @@ impl Proof {
     /// Puts the old object there with its status, on its way out if it is; or nothing.
     fn store(&mut self, collection: &str, path: &str, old: &Value) -> Result<(), String> {
         let going = old.pointer("/metadata/deletionTimestamp").is_some();
+        let old = &if old.is_null() { Value::Null } else { complete(old) };
         let same = |stored: &Value| {
             ["spec", "status"].iter().all(|part| stored[part] == old[part])
                 && ["name", "annotations", "labels", "finalizers"]
@@ -146,7 +151,6 @@ impl Proof {
         };
         let mut stored = refused(self.api.create(collection, &object))?;
         if !old["status"].is_null() {
-            complete(&mut object);
             object["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"].clone();
             stored = refused(self.api.replace(&format!("{path}/status"), &object))?;
         }
@@ -159,30 +163,53 @@ impl Proof {
     }
 }
 
-/// A case leaves out what no verdict rests on; the CRD of ClusterVersion demands it.
-fn complete(object: &mut Value) {
-    if object["kind"] != "ClusterVersion" {
-        return;
-    }
+/// A case leaves out what no verdict rests on; the CRDs demand it.
+fn complete(object: &Value) -> Value {
+    let mut object = object.clone();
     let fill = |value: &mut Value, field: &str, default: Value| {
         if let Some(fields) = value.as_object_mut() {
             fields.entry(field).or_insert(default);
         }
     };
-    let status = &mut object["status"];
-    fill(status, "availableUpdates", Value::Null);
-    fill(status, "observedGeneration", json!(1));
-    fill(status, "versionHash", json!("hash"));
-    for entry in status["history"].as_array_mut().into_iter().flatten() {
-        fill(entry, "startedTime", json!("2026-01-01T00:00:00Z"));
-        let completed = entry["state"] == "Completed";
-        fill(entry, "completionTime", if completed { json!("2026-01-01T01:00:00Z") } else { Value::Null });
-        fill(entry, "verified", json!(false));
+    let conditions = |value: &mut Value| {
+        for condition in value["conditions"].as_array_mut().into_iter().flatten() {
+            fill(condition, "lastTransitionTime", json!("2026-01-01T00:00:00Z"));
+            fill(condition, "reason", json!("Given"));
+            fill(condition, "message", json!(""));
+        }
+    };
+    if !object["status"].is_object() && object["kind"] != "ClusterVersion" {
+        return object;
     }
-    for condition in status["conditions"].as_array_mut().into_iter().flatten() {
-        fill(condition, "lastTransitionTime", json!("2026-01-01T00:00:00Z"));
-        fill(condition, "reason", json!("Given"));
+    if object["kind"] == "ClusterVersion" {
+        fill(&mut object, "spec", json!({}));
+        fill(&mut object["spec"], "clusterID", json!("8f4b1d2e-0000-4000-8000-000000000000"));
     }
+    let Some(status) = object.get_mut("status").filter(|status| status.is_object()) else { return object };
+    conditions(status);
+    for list in ["releases", "conditionalUpdates"] {
+        status[list].as_array_mut().into_iter().flatten().for_each(conditions);
+    }
+    if object["kind"] == "ClusterVersion" {
+        let status = &mut object["status"];
+        fill(status, "availableUpdates", Value::Null);
+        fill(status, "observedGeneration", json!(1));
+        fill(status, "versionHash", json!("hash"));
+        for entry in status["history"].as_array_mut().into_iter().flatten() {
+            fill(entry, "startedTime", json!("2026-01-01T00:00:00Z"));
+            let completed = entry["state"] == "Completed";
+            fill(entry, "completionTime", if completed { json!("2026-01-01T01:00:00Z") } else { Value::Null });
+            fill(entry, "verified", json!(false));
+        }
+        for update in status["conditionalUpdates"].as_array_mut().into_iter().flatten() {
+            for risk in update["risks"].as_array_mut().into_iter().flatten() {
+                fill(risk, "url", json!("https://risk.example"));
+                fill(risk, "message", json!("It is known."));
+                fill(risk, "matchingRules", json!([{"type": "Always"}]));
+            }
+        }
+    }
+    object
 }
 
 /// The verdict of an airgate that knows nothing of cluster and releases.
@@ -237,7 +264,10 @@ impl Proof {
             judged.ok().map(|judged| judged.verdict.result)
         };
         match self.replay(review) {
-            Fate::Refused(why) => drop(tally.refused.insert(name.to_owned(), why)),
+            Fate::Refused(why) => {
+                let short: String = why.chars().take(120).collect();
+                tally.refused.insert(name.to_owned(), short);
+            }
             Fate::Answered(calls) if calls.is_empty() => {
                 tally.unmatched += 1;
                 assert!(allowed_without_facts(review), "{name}: never reaches airgate, which would not allow it");
@@ -307,7 +337,7 @@ impl Proof {
             (json!({"metadata": {"labels": {"a": "b"}}}), &[]),
             (json!({"metadata": {"annotations": {"a": "b"}}}), &[]),
             (json!({"metadata": {"finalizers": ["test.example/stays"]}}), &[]),
-            (json!({"status": {"desired": new.update(), "history": [new.history("Partial")]}}), &[]),
+            (json!({"status": {"desired": new.update(), "history": [new.history("Completed")]}}), &[]),
             (annotate(json!("{}")), record),
             (desired(json!({"version": "4.18.20"})), step),
             (desired(json!({"image": old.image})), step),
@@ -373,7 +403,7 @@ fn what_the_conditions_keep_from_airgate_needs_no_verdict() {
         refused.len()
     )
     .unwrap();
-    assert!(refused.len() * 10 <= total, "{} of {total} cases are no requests at all", refused.len());
+    assert!(refused.len() * 20 <= total, "{} of {total} cases are no requests at all", refused.len());
     assert!(*matched > 0 && *unmatched > 0, "{matched} and {unmatched}");
     proof.named_edits();
 }

@@ -17,6 +17,8 @@ mod harness;
 #[cfg(test)]
 mod iri;
 #[cfg(test)]
+mod killed;
+#[cfg(test)]
 mod kubectl;
 #[cfg(test)]
 mod objects;
