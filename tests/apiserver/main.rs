@@ -21,6 +21,8 @@ mod killed;
 #[cfg(test)]
 mod kubectl;
 #[cfg(test)]
+mod live;
+#[cfg(test)]
 mod objects;
 #[cfg(test)]
 mod oc;
