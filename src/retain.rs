@@ -171,14 +171,19 @@ impl Keeper<'_> {
             Some(release) if version.is_empty() => release.version.to_string(),
             _ => version.to_owned(),
         };
-        let same_digest = |kept: &Kept| kept.digest.zip(digest).map(|(a, b)| self.catalog.same_release(a, b));
-        let same_version = |kept: &Kept| {
-            !version.is_empty()
-                && (kept.version == version
-                    || Version::parse(&kept.version).is_some_and(|v| Some(v) == Version::parse(&version)))
+        let same_version = Version::parse(&version);
+        // Digests decide where both are known (one version can be two releases, single and multi), unless the
+        // versions contradict that: then both names must be kept.
+        let same = |kept: &&mut Kept| {
+            let versions = (!version.is_empty() && !kept.version.is_empty()).then(|| {
+                kept.version == version || (same_version.is_some() && Version::parse(&kept.version) == same_version)
+            });
+            let digests = kept.digest.zip(digest).map(|(a, b)| self.catalog.same_release(a, b));
+            match (digests, versions) {
+                (Some(digests), versions) => digests && versions != Some(false),
+                (None, versions) => versions == Some(true),
+            }
         };
-        // Digests decide where both are known; one version can be two releases (single and multi).
-        let same = |kept: &&mut Kept| same_digest(kept).unwrap_or_else(|| same_version(kept));
         if let Some(kept) = self.kept.iter_mut().find(same) {
             kept.digest = kept.digest.or(digest);
             if kept.version.is_empty() {

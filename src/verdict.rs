@@ -213,7 +213,9 @@ impl<'c, 'a> Fold<'c, 'a> {
                 "warn"
             }
             (Mode::Warn, _) => {
-                self.softened.push(format!("{} would deny this: {line}", policy.id));
+                let instead =
+                    if self.hosted() { " here; this control plane is hosted, so act on its HostedCluster" } else { "" };
+                self.softened.push(format!("{} would deny this{instead}: {line}", policy.id));
                 if asked == Result::Unknown { "unknown, not enforced" } else { "deny, not enforced" }
             }
             _ => match asked {
@@ -227,8 +229,11 @@ impl<'c, 'a> Fold<'c, 'a> {
 
     /// What caps every policy: the server's mode, and a ClusterVersion that HyperShift owns.
     fn ceiling(&self) -> Mode {
-        let hosted = matches!(self.context.review.subject, Subject::ClusterVersion(_)) && self.context.cluster.hosted();
-        if hosted || self.context.settings.mode == ServerMode::Audit { Mode::Warn } else { Mode::Deny }
+        if self.hosted() || self.context.settings.mode == ServerMode::Audit { Mode::Warn } else { Mode::Deny }
+    }
+
+    fn hosted(&self) -> bool {
+        matches!(self.context.review.subject, Subject::ClusterVersion(_)) && self.context.cluster.hosted()
     }
 
     /// The entries that open every step of an outcome, or why the nearest does not.
@@ -297,24 +302,41 @@ impl Fold<'_, '_> {
         if annotation.is_empty() {
             return self.verdict.audit.push(("override", format!("removed by {who}")));
         }
-        let lines: Vec<String> = match &self.over {
-            Override::Malformed(fault) => vec![format!("the override opens nothing, it cannot be read: {fault}")],
-            Override::Entries(entries) => entries.iter().map(|entry| describe_entry(entry, self.context.now)).collect(),
+        let now = self.context.now;
+        let (lines, idle): (Vec<String>, Vec<String>) = match &self.over {
+            Override::Malformed(fault) => {
+                let line = format!("the override opens nothing, it cannot be read: {fault}");
+                (vec![line.clone()], vec![line])
+            }
+            Override::Entries(entries) => (
+                entries.iter().map(describe_entry).collect(),
+                entries.iter().filter_map(|entry| idle_entry(entry, now)).collect(),
+            ),
         };
         self.verdict.audit.push(("override", format!("set by {who}: {}", lines.join("; "))));
-        self.plain.extend(lines);
+        self.plain.extend(idle);
     }
 }
 
-fn describe_entry(entry: &Entry, now: Timestamp) -> String {
+fn describe_entry(entry: &Entry) -> String {
     let Entry { policy, from, target, reason, expires } = entry;
     let (policy, from, target, reason) = (shown(policy), shown(from), shown(target), shown(reason));
-    let state = match (crate::policies::by_id(&policy), crate::breakglass::in_force(*expires, now)) {
-        (None, _) => "opens nothing, there is no such policy",
-        (Some(_), false) => "opens nothing now, expires must be within the next 24 hours",
-        (Some(_), true) => "is recorded",
-    };
-    format!("the override of {policy} {state}: {from} -> {target} until {expires} ({reason})")
+    format!("{policy}, {from} -> {target} until {expires} ({reason})")
+}
+
+/// Why an entry opens nothing as it stands: better said when it is set than when it is needed.
+fn idle_entry(entry: &Entry, now: Timestamp) -> Option<String> {
+    let policy = shown(&entry.policy);
+    if crate::policies::by_id(&policy).is_none() {
+        return Some(format!("the override opens nothing: there is no policy {policy}"));
+    }
+    let in_force = crate::breakglass::in_force(entry.expires, now);
+    (!in_force).then(|| {
+        format!(
+            "the override of {policy} opens nothing now: expires must be within the next 24 hours, not {}",
+            entry.expires
+        )
+    })
 }
 
 const OVERRIDE_FIELD: &str = "metadata.annotations[airgate.io/override]";

@@ -47,15 +47,24 @@ fn version(upgrade: &Upgrade<'_>, digest: Digest, release: Option<&Release>, jud
         return;
     }
     let what = format!("the image is {actual}, not {}", shown(&upgrade.to.version));
-    let stored_sibling = upgrade.to.version == upgrade.from.version && upgrade.to.image != upgrade.from.image;
-    let (why, fix) = if stored_sibling {
-        let why = format!(
-            "{source} says so; spec.desiredUpdate.version {requested} is the one stored earlier, and a merge patch that \
-             sets only the image keeps it"
-        );
-        (why, "drop the stored version in the same step:")
-    } else {
-        (format!("{source} says so, and the CVO refuses a payload whose version differs"), "ask by image alone:")
+    let (to, from) = (upgrade.to, upgrade.from);
+    let (version_changed, image_changed) = (to.version != from.version, to.image != from.image);
+    let (why, fix) = match (version_changed, image_changed) {
+        (false, true) => {
+            let why = format!(
+                "{source} says so; spec.desiredUpdate.version {requested} is the one stored earlier, and a merge patch \
+                 that sets only the image keeps it"
+            );
+            (why, "drop the stored version in the same step:")
+        }
+        (true, false) if !to.image.is_empty() => {
+            let why = format!(
+                "{source} says so; spec.desiredUpdate.image is the one stored earlier, and a merge patch that sets only \
+                 the version keeps it"
+            );
+            (why, "name the image of that version; the stored one by itself:")
+        }
+        _ => (format!("{source} says so, and the CVO refuses a payload whose version differs"), "ask by image alone:"),
     };
     judgement.deny(
         "spec.desiredUpdate.version",

@@ -29,6 +29,8 @@ pub const POLICY: Policy = Policy {
 };
 
 const FIELD: &str = "spec.releases";
+/// Bundles named one by one in a denial.
+const SHOWN: usize = 4;
 
 fn judge(context: &Context<'_>, judgement: &mut Judgement) {
     let Subject::InternalReleaseImage(change) = &context.review.subject else { return };
@@ -188,8 +190,15 @@ impl<'b> Held<'b> {
         } else {
             format!("{} holds {}{more}, which this cluster needs", shown(&bundle.name), kept.name())
         };
-        let why: Vec<String> =
-            self.denied.iter().take(4).map(|(_, kept)| format!("{}: {}", kept.name(), kept.held_by(retain))).collect();
+        let mut why: Vec<String> = self
+            .denied
+            .iter()
+            .take(SHOWN)
+            .map(|(bundle, kept)| format!("{} holds {}: {}", shown(&bundle.name), kept.name(), kept.held_by(retain)))
+            .collect();
+        if self.denied.len() > SHOWN {
+            why.push(format!("and {} more", self.denied.len() - SHOWN));
+        }
         let text = Text::new(what, why.join("; "));
         match (kept.level(), whole_object) {
             (Retain::History, _) => text

@@ -41,6 +41,9 @@ fn judge(context: &Context<'_>, judgement: &mut Judgement) {
         .works("oc adm upgrade --allow-explicit-upgrade --to-image REPOSITORY@sha256:DIGEST");
         return judgement.malformed("spec.desiredUpdate.version", text);
     }
+    if upgrade.target_digest().is_some_and(|digest| upgrade.current_digest == Some(digest)) {
+        return; // The same release, whatever the registry.
+    }
     let Some(current) = upgrade.current.clone() else {
         let stored = &*upgrade.status.desired.version;
         let missing = Missing {
