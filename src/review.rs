@@ -234,7 +234,7 @@ impl<'a> Request<'a> {
     fn change(self, kind: &str) -> Result<Change<Parts<'a>>, Fault> {
         let operation = &*self.operation;
         let missing = |field| Fault {
-            message: format!("{operation} of a {kind} without {field}: nothing to judge"),
+            message: format!("{operation} {kind} without {field}: nothing to judge"),
             malformed_object: false,
         };
         match (operation, self.object, self.old_object) {
@@ -244,7 +244,7 @@ impl<'a> Request<'a> {
             ("CREATE" | "UPDATE", None, _) => Err(missing("object")),
             ("UPDATE" | "DELETE", _, None) => Err(missing("oldObject")),
             _ => Err(Fault {
-                message: format!("operation {operation:?} on a {kind}: expected CREATE, UPDATE or DELETE"),
+                message: format!("operation {operation:?} on {kind}: expected CREATE, UPDATE or DELETE"),
                 malformed_object: false,
             }),
         }

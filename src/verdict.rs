@@ -62,8 +62,9 @@ pub struct Denial {
     pub policy: &'static str,
     pub field: &'static str,
     pub malformed: bool,
-    /// The whole text of several lines.
-    pub message: String,
+    pub text: Text,
+    /// The rule, and a note on an override that does not open it.
+    pub footer: String,
 }
 
 /// A step that an override opened, for the record and an Event.
@@ -172,13 +173,13 @@ impl<'c, 'a> Fold<'c, 'a> {
         let level = wanted.min(mode).min(self.ceiling());
         let opened = if level == Mode::Deny { self.opened_by(policy, &outcome) } else { Err(None) };
         let line = outcome.text.line();
-        let message = |note: Option<&str>| block(&outcome.text, policy, !outcome.steps.is_empty(), note);
+        let footer = |note: Option<&str>| footer(policy, !outcome.steps.is_empty(), note);
         let mut finding = Finding {
             policy: policy.id,
             outcome: asked,
             mode,
             field: outcome.field,
-            message: message(None),
+            message: outcome.text.block(&footer(None)),
             overridden: opened.is_ok(),
             facts: facts.iter().map(|fact| fact.describe(self.context.now)).collect(),
         };
@@ -194,12 +195,14 @@ impl<'c, 'a> Fold<'c, 'a> {
                 "override"
             }
             (Mode::Deny, Err(note)) => {
-                finding.message = message(note.as_deref());
+                let footer = footer(note.as_deref());
+                finding.message = outcome.text.block(&footer);
                 self.verdict.denials.push(Denial {
                     policy: policy.id,
                     field: outcome.field,
                     malformed: outcome.asks == Asks::Malformed,
-                    message: finding.message.clone(),
+                    text: outcome.text.clone(),
+                    footer,
                 });
                 if outcome.asks != Asks::Unknown {
                     self.verdict.result = Result::Deny;
@@ -271,18 +274,18 @@ impl<'c, 'a> Fold<'c, 'a> {
             .works(format!(
                 "airgate policies explain {policy} shows one; or remove the annotation to see the verdict without it"
             ));
-            let message = text.block();
             self.verdict.result = Result::Deny;
             self.verdict.findings.push(Finding {
                 policy,
                 outcome: Result::Deny,
                 mode: Mode::Deny,
                 field: OVERRIDE_FIELD,
-                message: message.clone(),
+                message: text.block(""),
                 overridden: false,
                 facts: vec![],
             });
-            self.verdict.denials = vec![Denial { policy, field: OVERRIDE_FIELD, malformed: true, message }];
+            self.verdict.denials =
+                vec![Denial { policy, field: OVERRIDE_FIELD, malformed: true, text, footer: String::new() }];
         }
         self.record_override_set();
         let warnings = self.used.into_iter().chain(self.softened).chain(self.plain);
@@ -341,14 +344,14 @@ fn idle_entry(entry: &Entry, now: Timestamp) -> Option<String> {
 
 const OVERRIDE_FIELD: &str = "metadata.annotations[airgate.io/override]";
 
-/// The text of a denial with the rule that made it and, where one exists, the way out in an emergency.
-fn block(text: &Text, policy: &Policy, opens: bool, note: Option<&str>) -> String {
+/// The rule that made a denial and, where one exists, the way out in an emergency.
+fn footer(policy: &Policy, opens: bool, note: Option<&str>) -> String {
     // Writing to a String cannot fail.
-    let mut block = text.block();
+    let mut footer = String::new();
     if let Some(note) = note {
-        let _ = write!(block, "\n  note:  the {} annotation {note}", crate::breakglass::ANNOTATION);
+        let _ = write!(footer, "\n  note:  the {} annotation {note}", crate::breakglass::ANNOTATION);
     }
     let emergency = if opens { "; it also tells the way out in an emergency" } else { "" };
-    let _ = write!(block, "\n  rule:  {} (airgate policies explain {0}{emergency})", policy.id);
-    block
+    let _ = write!(footer, "\n  rule:  {} (airgate policies explain {0}{emergency})", policy.id);
+    footer
 }

@@ -28,7 +28,8 @@ pub const POLICY: Policy = Policy {
 const FIELD: &str = "spec.desiredUpdate";
 
 /// How a release becomes known to airgate.
-pub(super) const SUPPLY: &str = "put what it prints into a catalog file below --releases (kind: ReleaseCatalog)";
+pub(super) const SUPPLY: &str = "oc adm release info -o json PULLSPEC, where its registry can be reached, tells version and \
+                                 metadata.previous: write them with the digest into a ReleaseCatalog file below --releases";
 
 fn judge(context: &Context<'_>, judgement: &mut Judgement) {
     let Some(upgrade) = Upgrade::of(context) else { return };

@@ -271,7 +271,7 @@ impl PathStep<'_, '_> {
                 Lookup::Contradiction(..) => {
                     "remove the wrong one; oc adm release info -o json PULLSPEC tells which".into()
                 }
-                _ => format!("where a registry with it can be reached: oc adm release info -o json PULLSPEC; {SUPPLY}"),
+                _ => SUPPLY.into(),
             },
         };
         let what = format!("whether {} may go to that release cannot be judged", self.current);
