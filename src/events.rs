@@ -27,7 +27,7 @@ const QUEUE: usize = 64;
 /// Contents remembered so as to be counted once.
 const REMEMBERED: usize = 4096;
 /// Events of cluster-scoped objects live here, as the API server's own validation demands.
-const NAMESPACE: &str = "default";
+pub const NAMESPACE: &str = "default";
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PolicyLabel {

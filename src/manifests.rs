@@ -14,9 +14,10 @@ use k8s_openapi::api::admissionregistration::v1::{
     WebhookClientConfig,
 };
 use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use crate::events::NAMESPACE as EVENTS_NAMESPACE;
 use crate::policies::POLICIES;
 use crate::policy::{FactKind, Guard};
 use crate::settings::ServerMode;
@@ -105,6 +106,8 @@ pub fn render(options: &Options) -> anyhow::Result<String> {
     if options.endpoint == Endpoint::Service {
         documents.push(yaml(&cluster_role())?);
         documents.push(yaml(&cluster_role_binding(options.flavor))?);
+        documents.push(yaml(&events_role())?);
+        documents.push(yaml(&events_role_binding(options.flavor))?);
     }
     if options.mode == ServerMode::Audit {
         match options.endpoint {
@@ -244,7 +247,7 @@ fn webhook(
     }
 }
 
-/// Read access to exactly the facts that policies name, and Events for what an auditor should see.
+/// Read access to exactly the facts that policies name.
 fn cluster_role() -> ClusterRole {
     let mut facts: Vec<FactKind> = POLICIES.iter().flat_map(|policy| policy.facts).copied().collect();
     // Whether the control plane is hosted decides how far every ClusterVersion policy may go; the IRI is
@@ -252,39 +255,55 @@ fn cluster_role() -> ClusterRole {
     facts.extend([FactKind::Infrastructure, FactKind::InternalReleaseImage]);
     facts.sort();
     facts.dedup();
-    let owned = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
-    let rule = |group: &str, resource: &str, verbs: &[&str]| PolicyRule {
-        api_groups: Some(owned(&[group])),
-        resources: Some(owned(&[resource])),
-        verbs: owned(verbs),
-        ..PolicyRule::default()
-    };
     let rules = facts.into_iter().map(|fact| {
         let resource = fact.resource();
         rule(resource.group, resource.plural, &["get", "list", "watch"])
     });
-    ClusterRole {
-        metadata: ObjectMeta { name: Some(NAME.into()), ..ObjectMeta::default() },
-        rules: Some(rules.collect()),
-        ..ClusterRole::default()
-    }
+    ClusterRole { metadata: named(None), rules: Some(rules.collect()), ..ClusterRole::default() }
 }
 
 fn cluster_role_binding(flavor: Flavor) -> ClusterRoleBinding {
-    ClusterRoleBinding {
-        metadata: ObjectMeta { name: Some(NAME.into()), ..ObjectMeta::default() },
-        role_ref: RoleRef {
-            api_group: "rbac.authorization.k8s.io".into(),
-            kind: "ClusterRole".into(),
-            name: NAME.into(),
-        },
-        subjects: Some(vec![Subject {
-            kind: "ServiceAccount".into(),
-            name: NAME.into(),
-            namespace: Some(flavor.namespace().into()),
-            ..Subject::default()
-        }]),
+    ClusterRoleBinding { metadata: named(None), role_ref: role_ref("ClusterRole"), subjects: Some(subjects(flavor)) }
+}
+
+/// Events for what an auditor should see; those of cluster-scoped objects live in one namespace.
+fn events_role() -> Role {
+    Role { metadata: named(Some(EVENTS_NAMESPACE)), rules: Some(vec![rule("", "events", &["create"])]) }
+}
+
+fn events_role_binding(flavor: Flavor) -> RoleBinding {
+    RoleBinding {
+        metadata: named(Some(EVENTS_NAMESPACE)),
+        role_ref: role_ref("Role"),
+        subjects: Some(subjects(flavor)),
     }
+}
+
+fn named(namespace: Option<&str>) -> ObjectMeta {
+    ObjectMeta { name: Some(NAME.into()), namespace: namespace.map(Into::into), ..ObjectMeta::default() }
+}
+
+fn rule(group: &str, resource: &str, verbs: &[&str]) -> PolicyRule {
+    let owned = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+    PolicyRule {
+        api_groups: Some(owned(&[group])),
+        resources: Some(owned(&[resource])),
+        verbs: owned(verbs),
+        ..PolicyRule::default()
+    }
+}
+
+fn role_ref(kind: &str) -> RoleRef {
+    RoleRef { api_group: "rbac.authorization.k8s.io".into(), kind: kind.into(), name: NAME.into() }
+}
+
+fn subjects(flavor: Flavor) -> Vec<Subject> {
+    vec![Subject {
+        kind: "ServiceAccount".into(),
+        name: NAME.into(),
+        namespace: Some(flavor.namespace().into()),
+        ..Subject::default()
+    }]
 }
 
 fn config_map(flavor: Flavor) -> ConfigMap {

@@ -32,6 +32,8 @@ pub struct WatchStatus {
     /// Listed once, absent or denied: nothing to wait for. Stays so.
     pub ready: bool,
     pub objects: usize,
+    /// How far it has followed the cluster: the newest object or bookmark seen.
+    pub resource_version: Option<String>,
     /// Objects that could not be read, with the field; while there is one the fact is unknown.
     pub bad_objects: BTreeMap<String, String>,
     /// Complete lists, the first one included.
@@ -58,6 +60,7 @@ impl WatchStatus {
             state: State::Starting,
             ready: false,
             objects: 0,
+            resource_version: None,
             bad_objects: BTreeMap::new(),
             lists: 0,
             events: 0,

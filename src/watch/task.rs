@@ -144,6 +144,7 @@ impl<T: Clone + Send + Sync + 'static> Task<T> {
             self.bad(name, fault);
         }
         self.status.lists += 1;
+        self.status.resource_version = Some(version.clone());
         self.recovered();
         self.heard(asked);
         Ok(version)
@@ -204,6 +205,7 @@ impl<T: Clone + Send + Sync + 'static> Task<T> {
             self.status.last_event = Some(Timestamp::now());
         }
         if !head.resource_version.is_empty() {
+            self.status.resource_version = Some(head.resource_version.clone());
             *version = head.resource_version;
         }
         self.heard(Timestamp::now());

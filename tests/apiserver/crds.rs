@@ -4,6 +4,8 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use airgate::files::document::from_yaml;
+
 use crate::server::eventually;
 use crate::testbed::Testbed;
 
@@ -73,6 +75,17 @@ impl Testbed {
         assert_ne!(v1, v1alpha1, "the IRI CRD lists v1");
         self.delete(&format!("crd/{IRI}.machineconfiguration.openshift.io"));
         self.install(&v1alpha1, IRI);
+    }
+
+    /// Serves the InternalReleaseImage in both versions, as a release between the two might.
+    pub fn serve_iri_v1alpha1_too(&self, set: &CrdSet) {
+        let mut crd = from_yaml(&set.manifest(IRI)).expect("YAML").remove(0);
+        let versions = crd["spec"]["versions"].as_array_mut().expect("versions");
+        let mut older = versions[0].clone();
+        older["name"] = "v1alpha1".into();
+        older["storage"] = false.into();
+        versions.push(older);
+        self.install(&crd.to_string(), &format!("{IRI}.v1alpha1.machineconfiguration.openshift.io"));
     }
 
     fn install(&self, manifests: &str, resources: &str) {

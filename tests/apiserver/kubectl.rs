@@ -28,6 +28,7 @@ impl Kubectl {
         command
             .env_clear()
             .env("HOME", dir)
+            .env("TMPDIR", dir)
             .env("KUBECONFIG", dir.join("kubeconfig"))
             .env("KUBECACHEDIR", "/dev/null/none");
         Self { command, line: vec!["kubectl".to_owned()], stdin: None }
@@ -40,6 +41,11 @@ impl Kubectl {
 
     pub fn stdin(mut self, text: impl Into<String>) -> Self {
         self.stdin = Some(text.into());
+        self
+    }
+
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.command.env(name, value);
         self
     }
 

@@ -3,14 +3,32 @@
 
 // `cfg(test)` changes nothing here but tells clippy that all of it is a test.
 #[cfg(test)]
+mod api;
+#[cfg(test)]
+mod conditions;
+#[cfg(test)]
 mod crds;
 #[cfg(test)]
+mod forms;
+#[cfg(test)]
+mod guard;
+#[cfg(test)]
 mod harness;
+#[cfg(test)]
+mod iri;
+#[cfg(test)]
+mod killed;
 #[cfg(test)]
 mod kubectl;
 #[cfg(test)]
 mod objects;
 #[cfg(test)]
+mod oc;
+#[cfg(test)]
+mod recorder;
+#[cfg(test)]
 mod server;
+#[cfg(test)]
+mod step;
 #[cfg(test)]
 mod testbed;

@@ -80,7 +80,11 @@ impl Testbed {
         write(
             "audit-policy",
             &json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
-                "rules": [{"level": "Metadata", "verbs": writes}]})
+            "rules": [
+                {"level": "Metadata", "verbs": writes},
+                // What airgate asks, too: it shows what a verdict rests on.
+                {"level": "Metadata", "users": ["system:serviceaccount:openshift-airgate:airgate"]},
+            ]})
             .to_string(),
         );
         write(
@@ -199,7 +203,7 @@ impl Testbed {
     }
 
     /// The audit events of all writes so far, in which the annotations of a
-    /// webhook are found. An event is there before its request is answered.
+    /// webhook are found, and of all that airgate asked. An event is there before its request is answered.
     pub fn audit_events(&self) -> Vec<Value> {
         let log = fs::read_to_string(self.dir.join(AUDIT_LOG)).expect("read the audit log");
         // The last line may be half written by another test's request.

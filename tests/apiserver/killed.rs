@@ -1,0 +1,179 @@
+//! airgate, the API server and etcd come and go: what is guarded fails closed, everything else goes on.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use crate::api::{Answer, Api, IMAGE, IMAGES, VERSION};
+use crate::crds::CrdSet;
+use crate::guard::{Guard, Site};
+use crate::objects::internal_release_image;
+use crate::server::eventually;
+use crate::testbed::Testbed;
+
+fn target(image: &str) -> Value {
+    json!({"spec": {"desiredUpdate": {"image": image}}})
+}
+
+/// airgate has a say again: it allows and refuses what it always does.
+fn check_verdicts(guard: &Guard) {
+    let site = Site::new();
+    for (image, code) in [(&site.listed.image, 200), (&site.unlisted.image, 403), (&site.unknown.image, 403)] {
+        let answer = guard.dry_run(&target(image));
+        assert_eq!(answer.code, code, "{answer:?}");
+        let unreachable = answer.body["message"].as_str().is_some_and(|text| text.contains("failed calling webhook"));
+        assert!(!unreachable, "{answer:?}");
+    }
+    let drops = |release| json!({"spec": internal_release_image(&[release])["spec"]});
+    let image = format!("{IMAGE}?dryRun=All");
+    assert_eq!(guard.api.merge(&image, &drops(&site.current)).code, 200, "an unused release may go");
+    assert_eq!(guard.api.merge(&image, &drops(&site.listed)).code, 403, "the running release stays");
+}
+
+/// The edits that a cluster must be able to make without airgate.
+fn check_way_out(guard: &Guard) {
+    let site = Site::new();
+    let more = internal_release_image(&[&site.current, &site.listed, &site.unlisted]);
+    let annotated = json!({"metadata": {"annotations": {"airgate.io/override": "{}"}}});
+    for (path, patch) in [
+        (VERSION, json!({"spec": {"desiredUpdate": null}})),
+        (VERSION, json!({"spec": {"desiredUpdate": {}}})),
+        (VERSION, json!({"spec": {"channel": "stable-4.19", "desiredUpdate": {"acceptRisks": [{"name": "RiskA"}]}}})),
+        (VERSION, json!({"metadata": {"labels": {"a": "b"}}})),
+        (VERSION, annotated.clone()),
+        (IMAGE, annotated),
+        (IMAGE, json!({"spec": more["spec"]})),
+        (IMAGE, json!({"metadata": {"finalizers": ["test.example/stays"]}})),
+        (IMAGE, json!({"metadata": {"finalizers": null}})),
+    ] {
+        guard.api.merge(path, &patch).success();
+    }
+    let mut status = guard.api.get(VERSION).expect("a ClusterVersion");
+    status["status"]["observedGeneration"] = json!(9);
+    guard.api.replace(&format!("{VERSION}/status"), &status).success();
+}
+
+fn check_fails_closed(guard: &Guard) {
+    let site = Site::new();
+    let patch =
+        |object: &str, patch: Value| guard.testbed.command(["patch", object, "--type=merge", "-p", &patch.to_string()]);
+    let step = guard.step(VERSION, patch("clusterversion/version", target(&site.listed.image)));
+    assert_snapshot!(step.transcript(), @"");
+    let drops = json!({"spec": internal_release_image(&[&site.current])["spec"]});
+    let step = guard.step(IMAGE, patch("internalreleaseimage/cluster", drops));
+    assert_snapshot!(step.transcript(), @"");
+    for object in ["clusterversion/version", "internalreleaseimage/cluster"] {
+        let path = if object.starts_with("cluster") { VERSION } else { IMAGE };
+        let step = guard.step(path, guard.testbed.command(["delete", object]));
+        assert_eq!((step.code, step.changed), (Some(500), false), "{}", step.transcript());
+    }
+}
+
+fn start() -> Guard {
+    let testbed = Testbed::start();
+    testbed.install_crds(&CrdSet::preferred());
+    Guard::start(testbed)
+}
+
+#[test]
+fn guarded_steps_fail_closed_without_airgate_and_its_return_is_the_end_of_it() {
+    let mut guard = start();
+    guard.api.merge(VERSION, &target(&Site::new().listed.image)).success();
+    guard.kill();
+    check_way_out(&guard);
+    check_fails_closed(&guard);
+    guard.run();
+    guard.reset();
+    check_verdicts(&guard);
+
+    // The API server restarts below a running airgate, which was and stays ready.
+    guard.testbed.apiserver.stop();
+    assert!(guard.ready(), "airgate needs no API server to be ready once it was");
+    guard.testbed.start_apiserver().unwrap();
+    assert!(guard.ready());
+    check_verdicts(&guard);
+    moves_on(&guard);
+
+    guard.testbed.etcd.stop();
+    let refused = guard.api.merge(VERSION, &target(&Site::new().unlisted.image));
+    assert!(refused.code == 403 || refused.code >= 500, "{refused:?}");
+    assert!(guard.ready());
+    guard.testbed.start_etcd().unwrap();
+    eventually("the API server is ready again", || {
+        (guard.api.send("GET", "/readyz", "", None).code == 200).then_some(())
+    });
+    guard.reset();
+    check_verdicts(&guard);
+    moves_on(&guard);
+
+    ends_without_a_failed_call(&mut guard);
+}
+
+/// The watches follow the cluster again: what an update is asked for is kept from then on.
+fn moves_on(guard: &Guard) {
+    guard.api.merge(VERSION, &target(&Site::new().listed.image)).success();
+    guard.synced();
+    let drops = json!({"spec": internal_release_image(&[&Site::new().current])["spec"]});
+    assert_eq!(guard.api.merge(IMAGE, &drops).code, 403);
+    guard.reset();
+}
+
+/// SIGTERM while requests trickle in: each is judged until airgate is gone, and refused from then on.
+fn ends_without_a_failed_call(guard: &mut Guard) {
+    let stop = AtomicBool::new(false);
+    let before = failed_calls(guard);
+    let unlisted = target(&Site::new().unlisted.image);
+    let testbed_api = Api::of(&guard.testbed);
+    let answers: Vec<Answer> = thread::scope(|scope| {
+        let trickle = scope.spawn(|| {
+            let mut answers = vec![];
+            while !stop.load(Ordering::Relaxed) {
+                answers.push(testbed_api.merge(&format!("{VERSION}?dryRun=All"), &unlisted));
+                // Not `eventually`: the pace of somebody who keeps trying.
+                thread::yield_now();
+            }
+            answers
+        });
+        guard.terminate();
+        eventually("airgate is draining", || (!guard.ready()).then_some(()));
+        let status = eventually("airgate ended", || guard.ended());
+        assert!(status.success(), "{status}");
+        let refused = guard.dry_run(&unlisted);
+        assert_eq!(refused.code, 500, "{refused:?}");
+        stop.store(true, Ordering::Relaxed);
+        trickle.join().unwrap()
+    });
+    let gone = answers.iter().position(|answer| answer.code == 500).unwrap_or(answers.len());
+    let (judged, refused) = answers.split_at(gone);
+    assert!(judged.len() > 10 && judged.iter().all(|answer| answer.code == 403), "{judged:?}");
+    for answer in refused {
+        let message = answer.body["message"].as_str().unwrap_or_default();
+        assert!(answer.code == 500 && message.ends_with("connect: connection refused"), "{answer:?}");
+    }
+    // Ours, too.
+    assert_eq!(failed_calls(guard) - before, refused.len() as u64 + 1, "of {} calls", answers.len());
+    guard.run();
+    check_verdicts(guard);
+}
+
+/// Calls of a webhook that the API server counts as failed.
+fn failed_calls(guard: &Guard) -> u64 {
+    let metrics = guard.api.send("GET", "/metrics", "", None).body;
+    let failed = metrics.as_str().unwrap_or_default().lines().filter(|line| {
+        line.starts_with("apiserver_admission_webhook_rejection_count{") && line.contains("calling_webhook_error")
+            || line.starts_with("apiserver_admission_webhook_fail_open_count{")
+    });
+    failed.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).map(|count| count as u64).sum()
+}
+
+#[test]
+fn a_crd_that_is_installed_later_is_noticed_in_whatever_version() {
+    let set = CrdSet::preferred();
+    let testbed = Testbed::start();
+    testbed.install_crds(&set);
+    testbed.delete("crd/internalreleaseimages.machineconfiguration.openshift.io");
+    let guard = Guard::install(testbed);
+    let _ = (guard, IMAGES);
+}
