@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help build test lint fmt bench demo deploy
+.PHONY: help build test lint fmt bench demo generate
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -24,7 +24,8 @@ bench: ## benchmarks
 demo: ## see it judge six upgrades, without a cluster
 	cargo run --release -- demo
 
-deploy: ## write the generated manifests anew
+generate: ## write the generated manifests and documents anew
 	cargo build
 	for flavor in openshift kubernetes; do for mode in enforce audit; do \
 	  target/debug/airgate manifests --flavor $$flavor --mode $$mode > deploy/$$flavor/$$mode.yaml; done; done
+	target/debug/airgate policies reference > docs/policies.md

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::review::{BadInput, Review};
-use crate::text::shown;
+use crate::text::{self, shown};
 use crate::verdict::Verdict;
 
 #[derive(Debug, Serialize)]
@@ -70,7 +70,8 @@ impl Response {
         let mut response = match &verdict.denials[..] {
             [] => Self::allow(&review.uid),
             denials => {
-                let message = denials.iter().map(|denial| &*denial.message).collect::<Vec<_>>().join("\n");
+                let refusals: Vec<_> = denials.iter().map(|denial| (&denial.text, &*denial.footer)).collect();
+                let message = text::message(&refusals);
                 let malformed = denials.iter().all(|denial| denial.malformed);
                 let (code, reason) = if malformed { (422, "Invalid") } else { (403, "Forbidden") };
                 let name =
@@ -82,7 +83,7 @@ impl Response {
                     let cause = |denial: &crate::verdict::Denial| Cause {
                         reason: if denial.malformed { "FieldValueInvalid" } else { "FieldValueForbidden" },
                         field: denial.field,
-                        message: denial.message.lines().next().unwrap_or_default().to_owned(),
+                        message: denial.text.what.clone(),
                     };
                     denials.iter().map(cause).collect()
                 };

@@ -73,16 +73,17 @@ impl Use<'_> {
     /// The entry that opens `step` for `policy`.
     ///
     /// # Errors
-    /// Why the nearest entry does not; `None` where no entry is for this policy.
+    /// What this step needs and what the annotation has instead; `None` where it has no entry at all.
     pub fn opens<'e>(&self, entries: &'e [Entry], policy: &str, step: &Step) -> Result<&'e Entry, Option<String>> {
-        let mut reason = None;
+        let needed = format!("from {}, target {}", shown(&step.from), shown(&step.target));
+        let mut fault = format!("has no entry for {policy}");
         for entry in entries.iter().filter(|entry| entry.policy == policy) {
             match self.fault(entry, step) {
                 None => return Ok(entry),
-                Some(fault) => reason = Some(fault),
+                Some(of_entry) => fault = of_entry,
             }
         }
-        Err(reason)
+        Err((!entries.is_empty()).then(|| format!("{fault}; this step needs {needed}")))
     }
 
     fn fault(&self, entry: &Entry, step: &Step) -> Option<String> {

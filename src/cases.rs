@@ -3,6 +3,7 @@
 //! A file describes one situation (cluster, releases, now) and the cases that happen in it (request,
 //! expected verdict). policies/README.md documents the format.
 
+pub mod embedded;
 mod run;
 
 use std::collections::BTreeMap;

@@ -2,6 +2,7 @@
 
 mod certs;
 mod check;
+mod completion;
 mod demo;
 mod manifests;
 mod output;
@@ -38,6 +39,8 @@ enum Verb {
     Certs(certs::CertsArgs),
     /// Show the guard at work on a sample site; needs nothing but this binary
     Demo(demo::DemoArgs),
+    /// Print shell completion, or write man pages
+    Completion(completion::CompletionArgs),
 }
 
 /// Usage or bad input.
@@ -48,6 +51,7 @@ pub fn run() -> ExitCode {
     let cli = Cli::parse(); // exits 2 on a usage error, 0 on --help
     let result = match cli.verb {
         Verb::Serve(args) => serve::run(&args),
+        Verb::Completion(args) => completion::run(&args),
         Verb::Demo(args) => demo::run(&args),
         Verb::Certs(args) => certs::run(&args),
         Verb::Check(args) => check::run(args),

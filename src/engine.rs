@@ -37,7 +37,7 @@ pub struct Judged {
 /// # Errors
 /// [`BadInput`] where there is nothing to judge.
 pub fn judge(body: &[u8], facts: Facts<'_>) -> Result<Judged, BadInput> {
-    let review = Review::decode(body)?;
+    let review = Review::decode(body, facts.cluster)?;
     let verdict = verdict::judge(&review, facts.cluster, facts.catalog, facts.settings, facts.now);
     let response = Response::to(&review, &verdict);
     let unguarded = match &review.subject {

@@ -68,23 +68,35 @@ pub enum Fault {
     Tag,
     #[error("names neither a tag nor a digest, which means the tag latest")]
     Bare,
+    #[error("has a colon where an @ must stand before the digest")]
+    ColonBeforeDigest,
     #[error("has a tag beside the digest")]
     TagBesideDigest {
         /// The same pullspec without the tag.
         without: String,
     },
-    #[error("has a digest that is not sha256: and 64 lower-case hex digits")]
-    Digest,
+    #[error("has a digest that is not by sha256, the only algorithm that releases and their signatures use")]
+    Algorithm,
+    #[error("has a digest of {0} characters after sha256:, where 64 are needed")]
+    DigestLength(usize),
+    #[error("has a digest with other characters than 0-9 and a-f (lower-case)")]
+    DigestLetters,
     #[error("has the all-zero placeholder digest, which is no image")]
     ZeroDigest,
     #[error("has more than one @")]
     TwoDigests,
     #[error("has no registry host before the first slash")]
     NoHost,
-    #[error("has a registry host or repository path with characters that are not allowed there")]
-    Grammar,
-    #[error("has blanks or control characters in it")]
-    Blank,
+    #[error("has a registry host that is not a host name or IP address with an optional port")]
+    Host,
+    #[error("has a repository path that is not lower-case letters, digits and single separators")]
+    Path,
+    #[error("has a repository path of more than 255 characters")]
+    TooLong,
+    #[error("has a blank or control character at position {0}")]
+    Blank(usize),
+    #[error("has a character that is not ASCII at position {0} (U+{1:04X})")]
+    NotAscii(usize, u32),
 }
 
 impl<'a> Pullspec<'a> {
@@ -93,19 +105,21 @@ impl<'a> Pullspec<'a> {
     /// # Errors
     /// The first [`Fault`] a person would want to hear about.
     pub fn parse(text: &'a str) -> Result<Self, Fault> {
-        if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
-            return Err(Fault::Blank);
+        for (position, letter) in text.chars().enumerate() {
+            if letter.is_whitespace() || letter.is_control() {
+                return Err(Fault::Blank(position + 1));
+            }
+            if !letter.is_ascii() {
+                return Err(Fault::NotAscii(position + 1, u32::from(letter)));
+            }
         }
         let Some((name, digest)) = text.split_once('@') else {
-            return Err(if split_tag(text).1.is_some() { Fault::Tag } else { Fault::Bare });
+            return Err(without_digest(text));
         };
         if digest.contains('@') {
             return Err(Fault::TwoDigests);
         }
-        let Some(parsed) = Digest::parse(digest) else {
-            let zeros = digest.strip_prefix("sha256:").and_then(hex32).is_some();
-            return Err(if zeros { Fault::ZeroDigest } else { Fault::Digest });
-        };
+        let parsed = Digest::parse(digest).ok_or_else(|| digest_fault(digest))?;
         let (repository, tag) = split_tag(name);
         check_repository(repository)?;
         if tag.is_some() {
@@ -124,6 +138,23 @@ pub fn repository(image: &str) -> Option<&str> {
     check_repository(repository).ok().map(|()| repository)
 }
 
+fn without_digest(text: &str) -> Fault {
+    match split_tag(text).1 {
+        Some(tag) if hex32(tag).is_some() => Fault::ColonBeforeDigest,
+        Some(_) => Fault::Tag,
+        None => Fault::Bare,
+    }
+}
+
+fn digest_fault(digest: &str) -> Fault {
+    match digest.strip_prefix("sha256:") {
+        None => Fault::Algorithm,
+        Some(hex) if hex.len() != 64 => Fault::DigestLength(hex.len()),
+        Some(hex) if hex32(hex).is_some() => Fault::ZeroDigest,
+        Some(_) => Fault::DigestLetters,
+    }
+}
+
 fn split_tag(name: &str) -> (&str, Option<&str>) {
     // A colon after the last slash is a tag; before it, a port (or part of an IPv6 host).
     match name.rfind(':') {
@@ -139,11 +170,13 @@ fn check_repository(repository: &str) -> Result<(), Fault> {
     if !is_host {
         return Err(Fault::NoHost);
     }
-    if valid_host(host) && path.split('/').all(valid_component) && repository.len() <= 255 {
-        Ok(())
-    } else {
-        Err(Fault::Grammar)
+    if !valid_host(host) {
+        return Err(Fault::Host);
     }
+    if path.len() > 255 {
+        return Err(Fault::TooLong);
+    }
+    if path.split('/').all(valid_component) { Ok(()) } else { Err(Fault::Path) }
 }
 
 fn valid_host(host: &str) -> bool {
@@ -202,24 +235,29 @@ mod tests {
         check("bar", Err(Fault::Bare));
         let without = format!("quay.io:443/ocp/release@sha256:{HEX}");
         check("quay.io:443/ocp/release:4.19.9@{D}", Err(Fault::TagBesideDigest { without }));
-        check("quay.io/ocp@sha256:3F2A", Err(Fault::Digest));
-        check(&format!("quay.io/ocp@sha256:{}", HEX.to_uppercase()), Err(Fault::Digest));
-        check(&format!("quay.io/ocp@sha512:{HEX}{HEX}"), Err(Fault::Digest));
-        check(&format!("quay.io/ocp@sha256:{HEX}0"), Err(Fault::Digest));
+        check(&format!("quay.io/ocp/release:sha256:{HEX}"), Err(Fault::ColonBeforeDigest));
+        check(&format!("sha256:{HEX}"), Err(Fault::ColonBeforeDigest));
+        check("quay.io/ocp@sha256:3F2A", Err(Fault::DigestLength(4)));
+        check(&format!("quay.io/ocp@sha256:{}", HEX.to_uppercase()), Err(Fault::DigestLetters));
+        check(&format!("quay.io/ocp@sha512:{HEX}{HEX}"), Err(Fault::Algorithm));
+        check(&format!("quay.io/ocp@SHA256:{HEX}"), Err(Fault::Algorithm));
+        check(&format!("quay.io/ocp@sha256:{HEX}0"), Err(Fault::DigestLength(65)));
         check(&format!("quay.io/ocp@sha256:{}", "0".repeat(64)), Err(Fault::ZeroDigest));
         check("quay.io/ocp@{D}@{D}", Err(Fault::TwoDigests));
         check("ocp/release@{D}", Err(Fault::NoHost));
         check("release@{D}", Err(Fault::NoHost));
         check("@{D}", Err(Fault::NoHost));
-        check("quay.io//release@{D}", Err(Fault::Grammar));
-        check("quay.io/Release@{D}", Err(Fault::Grammar));
-        check("quay.io/rеlease@{D}", Err(Fault::Grammar)); // Cyrillic letter
-        check("quay.io:x/release@{D}", Err(Fault::Grammar));
-        check("[fd00::zz]:5000/ocp@{D}", Err(Fault::Grammar));
-        check("https://quay.io/ocp@{D}", Err(Fault::Grammar));
-        check("docker://quay.io/ocp@{D}", Err(Fault::Grammar));
-        check(" quay.io/ocp@{D}", Err(Fault::Blank));
-        check("quay.io/ocp@{D}\n", Err(Fault::Blank));
+        check("quay.io//release@{D}", Err(Fault::Path));
+        check("quay.io/Release@{D}", Err(Fault::Path));
+        check(&format!("quay.io/{}@{{D}}", "a".repeat(256)), Err(Fault::TooLong));
+        check("quay.io/r\u{435}lease@{D}", Err(Fault::NotAscii(10, 0x435))); // a Cyrillic letter
+        check("quay.io/release\u{ff20}{D}", Err(Fault::NotAscii(16, 0xff20))); // a full-width @
+        check("quay.io:x/release@{D}", Err(Fault::Host));
+        check("[fd00::zz]:5000/ocp@{D}", Err(Fault::Host));
+        check("https://quay.io/ocp@{D}", Err(Fault::Host));
+        check("docker://quay.io/ocp@{D}", Err(Fault::Host));
+        check(" quay.io/ocp@{D}", Err(Fault::Blank(1)));
+        check("quay.io/ocp@{D}\n", Err(Fault::Blank(84)));
     }
 
     #[test]

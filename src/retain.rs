@@ -27,8 +27,10 @@ pub enum Holder {
     Running,
     /// `spec.desiredUpdate`, asked for and not yet taken up
     Pending,
-    /// A history entry down to and including the newest Completed; the day it started.
+    /// A history entry above the newest Completed: an update that began on this day and was not completed.
     HalfWay(String),
+    /// The newest Completed entry of history, while the cluster is on its way to another; the day it started.
+    Completed(String),
     /// A MachineConfigPool whose nodes run or will get it.
     Pool(String),
     Rollback,
@@ -41,7 +43,7 @@ impl Holder {
     #[must_use]
     pub fn level(&self) -> Retain {
         match self {
-            Self::Running | Self::Pending | Self::HalfWay(_) | Self::Pool(_) => Retain::InUse,
+            Self::Running | Self::Pending | Self::HalfWay(_) | Self::Completed(_) | Self::Pool(_) => Retain::InUse,
             Self::Rollback => Retain::Rollback,
             Self::History(_) => Retain::History,
         }
@@ -53,7 +55,12 @@ impl fmt::Display for Holder {
         match self {
             Self::Running => f.write_str("the cluster runs it"),
             Self::Pending => f.write_str("it is the pending update target"),
-            Self::HalfWay(date) => write!(f, "components may still run it (update of {date} not left behind)"),
+            Self::HalfWay(date) => {
+                write!(f, "the update to it that began {date} was not completed, so components may run it")
+            }
+            Self::Completed(date) => {
+                write!(f, "it was the last to be completed ({date}), so components may still run it")
+            }
             Self::Pool(pool) => write!(f, "MachineConfigPool {pool} runs it"),
             Self::Rollback => f.write_str("a rollback would go to it"),
             Self::History(date) => write!(f, "status.history names it ({date})"),
@@ -112,8 +119,10 @@ pub fn held_by_cluster_version(cv: &ClusterVersion<'_>, catalog: &Catalog) -> Ve
     let rollback = status.rollback_candidate().map(|entry| position(status, entry));
     for (index, entry) in status.history.iter().enumerate() {
         let date = entry.date().to_owned();
-        if index <= window {
+        if index < window {
             kept.add(&entry.version, entry.digest(), Holder::HalfWay(date));
+        } else if index == window {
+            kept.add(&entry.version, entry.digest(), Holder::Completed(date));
         } else if rollback == Some(index) {
             kept.add(&entry.version, entry.digest(), Holder::Rollback);
         } else {
@@ -171,14 +180,19 @@ impl Keeper<'_> {
             Some(release) if version.is_empty() => release.version.to_string(),
             _ => version.to_owned(),
         };
-        let same_digest = |kept: &Kept| kept.digest.zip(digest).map(|(a, b)| self.catalog.same_release(a, b));
-        let same_version = |kept: &Kept| {
-            !version.is_empty()
-                && (kept.version == version
-                    || Version::parse(&kept.version).is_some_and(|v| Some(v) == Version::parse(&version)))
+        let same_version = Version::parse(&version);
+        // Digests decide where both are known (one version can be two releases, single and multi), unless the
+        // versions contradict that: then both names must be kept.
+        let same = |kept: &&mut Kept| {
+            let versions = (!version.is_empty() && !kept.version.is_empty()).then(|| {
+                kept.version == version || (same_version.is_some() && Version::parse(&kept.version) == same_version)
+            });
+            let digests = kept.digest.zip(digest).map(|(a, b)| self.catalog.same_release(a, b));
+            match (digests, versions) {
+                (Some(digests), versions) => digests && versions != Some(false),
+                (None, versions) => versions == Some(true),
+            }
         };
-        // Digests decide where both are known; one version can be two releases (single and multi).
-        let same = |kept: &&mut Kept| same_digest(kept).unwrap_or_else(|| same_version(kept));
         if let Some(kept) = self.kept.iter_mut().find(same) {
             kept.digest = kept.digest.or(digest);
             if kept.version.is_empty() {
@@ -198,7 +212,7 @@ impl Keeper<'_> {
 fn holder_adds(kept: &Kept, holder: &Holder) -> bool {
     let running = kept.holders.contains(&Holder::Running);
     match holder {
-        Holder::Pending | Holder::HalfWay(_) | Holder::Rollback => !running,
+        Holder::Pending | Holder::HalfWay(_) | Holder::Completed(_) | Holder::Rollback => !running,
         Holder::History(_) => false,
         Holder::Running | Holder::Pool(_) => true,
     }

@@ -6,6 +6,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::cluster::Snapshot;
 use crate::objects::cluster_version::{ClusterVersion, Status};
 use crate::objects::internal_release_image::InternalReleaseImage;
 use crate::objects::{Metadata, Str, nullable};
@@ -130,6 +131,7 @@ struct Request<'a> {
     #[serde(deserialize_with = "nullable")]
     resource: Resource<'a>,
     sub_resource: Str<'a>,
+    name: Str<'a>,
     operation: Str<'a>,
     #[serde(deserialize_with = "nullable")]
     user_info: UserInfo<'a>,
@@ -164,11 +166,12 @@ struct Parts<'a> {
 }
 
 impl<'a> Review<'a> {
-    /// Decodes the body of a `POST /validate`.
+    /// Decodes the body of a `POST /validate`. A DELETE that does not bring the stored object along (old API
+    /// servers) is about the one that `cluster` knows.
     ///
     /// # Errors
     /// [`BadInput`], with the uid wherever the body still shows one.
-    pub fn decode(body: &'a [u8]) -> Result<Self, BadInput> {
+    pub fn decode(body: &'a [u8], cluster: &Snapshot) -> Result<Self, BadInput> {
         let text = std::str::from_utf8(body).map_err(|error| {
             bad(body, format!("the body is not UTF-8 (byte {}); the API server sends JSON", error.valid_up_to()))
         })?;
@@ -189,7 +192,7 @@ impl<'a> Review<'a> {
         }
         let (uid, user) = (std::mem::take(&mut request.uid), std::mem::take(&mut request.user_info));
         let dry_run = request.dry_run;
-        let subject = request.subject().map_err(|fault| BadInput {
+        let subject = request.subject(cluster).map_err(|fault| BadInput {
             uid: Some(uid.to_string()),
             malformed_object: fault.malformed_object,
             message: fault.message,
@@ -204,19 +207,25 @@ struct Fault {
 }
 
 impl<'a> Request<'a> {
-    fn subject(self) -> Result<Subject<'a>, Fault> {
+    fn subject(self, cluster: &Snapshot) -> Result<Subject<'a>, Fault> {
         if !self.sub_resource.is_empty() {
             return Ok(Subject::Other(self.resource.name()));
         }
+        let without_object = &*self.operation == "DELETE" && self.old_object.is_none();
         match (&*self.resource.group, &*self.resource.resource) {
-            ("config.openshift.io", "clusterversions") => cluster_version(self.change("ClusterVersion")?),
+            ("config.openshift.io", "clusterversions") => match cluster.cluster_version.known() {
+                Some(stored) if without_object && stored.metadata.name == self.name => {
+                    Ok(Subject::ClusterVersion(Change::Delete(stored.clone())))
+                }
+                _ => cluster_version(self.change("ClusterVersion")?),
+            },
             ("machineconfiguration.openshift.io", "internalreleaseimages") => {
-                let read = |parts: Parts<'a>| {
-                    let (spec, status) = (decode(parts.spec)?, decode(parts.status)?);
-                    Ok(InternalReleaseImage { metadata: parts.metadata, spec, status })
-                };
-                let change = self.change("InternalReleaseImage")?.try_map(read);
-                change.map(Subject::InternalReleaseImage).map_err(|e| malformed("InternalReleaseImage", &e))
+                match cluster.internal_release_image.known() {
+                    Some(stored) if without_object && stored.metadata.name == self.name => {
+                        Ok(Subject::InternalReleaseImage(Change::Delete(stored.clone())))
+                    }
+                    _ => internal_release_image(self.change("InternalReleaseImage")?),
+                }
             }
             _ => Ok(Subject::Other(self.resource.name())),
         }
@@ -225,7 +234,7 @@ impl<'a> Request<'a> {
     fn change(self, kind: &str) -> Result<Change<Parts<'a>>, Fault> {
         let operation = &*self.operation;
         let missing = |field| Fault {
-            message: format!("{operation} of a {kind} without {field}: nothing to judge"),
+            message: format!("{operation} {kind} without {field}: nothing to judge"),
             malformed_object: false,
         };
         match (operation, self.object, self.old_object) {
@@ -235,11 +244,20 @@ impl<'a> Request<'a> {
             ("CREATE" | "UPDATE", None, _) => Err(missing("object")),
             ("UPDATE" | "DELETE", _, None) => Err(missing("oldObject")),
             _ => Err(Fault {
-                message: format!("operation {operation:?} on a {kind}: expected CREATE, UPDATE or DELETE"),
+                message: format!("operation {operation:?} on {kind}: expected CREATE, UPDATE or DELETE"),
                 malformed_object: false,
             }),
         }
     }
+}
+
+fn internal_release_image(change: Change<Parts<'_>>) -> Result<Subject<'_>, Fault> {
+    fn read(parts: Parts<'_>) -> Result<InternalReleaseImage<'_>, serde_json::Error> {
+        let (spec, status) = (decode(parts.spec)?, decode(parts.status)?);
+        Ok(InternalReleaseImage { metadata: parts.metadata, spec, status })
+    }
+    let change = change.try_map(read);
+    change.map(Subject::InternalReleaseImage).map_err(|error| malformed("InternalReleaseImage", &error))
 }
 
 /// The stored status is what verdicts rest on (the API server does not let a request forge it); it is

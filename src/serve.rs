@@ -195,7 +195,7 @@ impl Guard {
             return;
         }
         for denial in &judged.verdict.denials {
-            let what = denial.message.lines().next().unwrap_or_default();
+            let what = &*denial.text.what;
             tracing::info!(policy = denial.policy, kind = judged.kind, dry_run = judged.dry_run, what, "denied");
         }
         // A dry run leaves no trace of an override: nothing was done.

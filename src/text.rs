@@ -7,6 +7,8 @@ use std::fmt::Write;
 pub const WARNING_MAX: usize = 250;
 /// The API server passes more on, but nobody reads more at 3 a.m.
 pub const WARNINGS_MAX: usize = 10;
+/// The longest message of a denial: more is not read, and a terminal at 3 a.m. scrolls it away.
+pub const MESSAGE_MAX: usize = 1200;
 /// What airgate shows of one string that came from outside; a CRD-valid pullspec fits whole.
 const SHOWN_MAX: usize = 460;
 
@@ -49,18 +51,24 @@ impl Text {
         self
     }
 
-    /// Several lines, as a denial shows them.
+    /// Several lines, as a denial shows them; `footer` is lines that are ready to be shown.
     #[must_use]
-    pub fn block(&self) -> String {
-        let mut block = format!("{}.", self.what);
+    pub fn block(&self, footer: &str) -> String {
+        self.fitted(footer, usize::MAX, usize::MAX)
+    }
+
+    /// The same with prose and commands cut. A command is cut last: half a digest is worth nothing.
+    fn fitted(&self, footer: &str, prose: usize, command: usize) -> String {
+        // Writing to a String cannot fail.
+        let mut block = format!("{}.", cut(&self.what, prose));
         if !self.why.is_empty() {
-            // Writing to a String cannot fail.
-            let _ = write!(block, "\n  why:   {}.", self.why);
+            let _ = write!(block, "\n  why:   {}.", cut(&self.why, prose));
         }
         for (index, line) in self.works.iter().enumerate() {
             let label = if index == 0 { "works:" } else { "      " };
-            let _ = write!(block, "\n  {label} {line}");
+            let _ = write!(block, "\n  {label} {}", cut(line, command));
         }
+        block.push_str(footer);
         block
     }
 
@@ -69,6 +77,40 @@ impl Text {
     pub fn line(&self) -> String {
         if self.why.is_empty() { self.what.clone() } else { format!("{}: {}", self.what, self.why) }
     }
+}
+
+/// One message out of all that refuses, each a text and its footer: whole if it fits, else the first whole and
+/// the others as one sentence, else with prose cut too.
+#[must_use]
+pub fn message(refusals: &[(&Text, &str)]) -> String {
+    let fits = |message: &String| message.chars().count() <= MESSAGE_MAX;
+    let join = |prose: usize, command: usize, brief: bool| {
+        let blocks = refusals.iter().enumerate().map(|(index, (text, footer))| {
+            if brief && index > 0 {
+                format!("{}.{footer}", cut(&text.what, prose))
+            } else {
+                text.fitted(footer, prose, command)
+            }
+        });
+        blocks.collect::<Vec<_>>().join("\n")
+    };
+    let tries = [
+        (usize::MAX, usize::MAX, false),
+        (usize::MAX, usize::MAX, true),
+        (240, usize::MAX, true),
+        (120, usize::MAX, true),
+        (120, 240, true),
+    ];
+    let found = tries.into_iter().map(|(prose, command, brief)| join(prose, command, brief)).find(fits);
+    found.unwrap_or_else(|| cut(&join(120, 120, true), MESSAGE_MAX).into_owned())
+}
+
+/// At most `most` characters, the last three saying that there were more.
+fn cut(text: &str, most: usize) -> Cow<'_, str> {
+    if text.len() <= most || text.chars().count() <= most {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().take(most - 3).chain("...".chars()).collect())
 }
 
 /// Warnings as they may be sent: one printable line each, no two alike, at most ten, the last one saying how to
@@ -92,12 +134,7 @@ pub fn warnings(texts: impl IntoIterator<Item = String>) -> Vec<String> {
 
 fn warning(text: &str) -> String {
     let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let clean = shown(&one_line);
-    if clean.chars().count() <= WARNING_MAX {
-        return clean.into_owned();
-    }
-    let cut: String = clean.chars().take(WARNING_MAX - 3).collect();
-    format!("{cut}...")
+    cut(&shown(&one_line), WARNING_MAX).into_owned()
 }
 
 /// `1 release`, `3 releases`.
@@ -120,6 +157,20 @@ pub fn age(seconds: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_keeps_its_commands_longer_than_its_prose() {
+        let command = format!("oc adm upgrade --to-image {}@sha256:{}", "r".repeat(200), "a".repeat(64));
+        let text = |length: usize| Text::new("w".repeat(length), "y".repeat(length)).works(command.clone());
+        for (lengths, whole_command) in
+            [(&[10][..], true), (&[300, 300], true), (&[900, 10, 10], true), (&[5000; 5], true), (&[9; 90], false)]
+        {
+            let texts: Vec<Text> = lengths.iter().map(|length| text(*length)).collect();
+            let message = message(&texts.iter().map(|text| (text, "\n  rule:  some-policy")).collect::<Vec<_>>());
+            assert!(message.chars().count() <= MESSAGE_MAX, "{lengths:?}: {}", message.chars().count());
+            assert!(message.contains(&command) || !whole_command, "{lengths:?}: {message}");
+        }
+    }
 
     #[test]
     fn hostile_characters_never_reach_a_terminal() {

@@ -62,8 +62,9 @@ pub struct Denial {
     pub policy: &'static str,
     pub field: &'static str,
     pub malformed: bool,
-    /// The whole text of several lines.
-    pub message: String,
+    pub text: Text,
+    /// The rule, and a note on an override that does not open it.
+    pub footer: String,
 }
 
 /// A step that an override opened, for the record and an Event.
@@ -172,13 +173,13 @@ impl<'c, 'a> Fold<'c, 'a> {
         let level = wanted.min(mode).min(self.ceiling());
         let opened = if level == Mode::Deny { self.opened_by(policy, &outcome) } else { Err(None) };
         let line = outcome.text.line();
-        let message = |note: Option<&str>| block(&outcome.text, policy, !outcome.steps.is_empty(), note);
+        let footer = |note: Option<&str>| footer(policy, !outcome.steps.is_empty(), note);
         let mut finding = Finding {
             policy: policy.id,
             outcome: asked,
             mode,
             field: outcome.field,
-            message: message(None),
+            message: outcome.text.block(&footer(None)),
             overridden: opened.is_ok(),
             facts: facts.iter().map(|fact| fact.describe(self.context.now)).collect(),
         };
@@ -194,12 +195,14 @@ impl<'c, 'a> Fold<'c, 'a> {
                 "override"
             }
             (Mode::Deny, Err(note)) => {
-                finding.message = message(note.as_deref());
+                let footer = footer(note.as_deref());
+                finding.message = outcome.text.block(&footer);
                 self.verdict.denials.push(Denial {
                     policy: policy.id,
                     field: outcome.field,
                     malformed: outcome.asks == Asks::Malformed,
-                    message: finding.message.clone(),
+                    text: outcome.text.clone(),
+                    footer,
                 });
                 if outcome.asks != Asks::Unknown {
                     self.verdict.result = Result::Deny;
@@ -213,7 +216,9 @@ impl<'c, 'a> Fold<'c, 'a> {
                 "warn"
             }
             (Mode::Warn, _) => {
-                self.softened.push(format!("{} would deny this: {line}", policy.id));
+                let instead =
+                    if self.hosted() { " here; this control plane is hosted, so act on its HostedCluster" } else { "" };
+                self.softened.push(format!("{} would deny this{instead}: {line}", policy.id));
                 if asked == Result::Unknown { "unknown, not enforced" } else { "deny, not enforced" }
             }
             _ => match asked {
@@ -227,8 +232,11 @@ impl<'c, 'a> Fold<'c, 'a> {
 
     /// What caps every policy: the server's mode, and a ClusterVersion that HyperShift owns.
     fn ceiling(&self) -> Mode {
-        let hosted = matches!(self.context.review.subject, Subject::ClusterVersion(_)) && self.context.cluster.hosted();
-        if hosted || self.context.settings.mode == ServerMode::Audit { Mode::Warn } else { Mode::Deny }
+        if self.hosted() || self.context.settings.mode == ServerMode::Audit { Mode::Warn } else { Mode::Deny }
+    }
+
+    fn hosted(&self) -> bool {
+        matches!(self.context.review.subject, Subject::ClusterVersion(_)) && self.context.cluster.hosted()
     }
 
     /// The entries that open every step of an outcome, or why the nearest does not.
@@ -266,18 +274,18 @@ impl<'c, 'a> Fold<'c, 'a> {
             .works(format!(
                 "airgate policies explain {policy} shows one; or remove the annotation to see the verdict without it"
             ));
-            let message = text.block();
             self.verdict.result = Result::Deny;
             self.verdict.findings.push(Finding {
                 policy,
                 outcome: Result::Deny,
                 mode: Mode::Deny,
                 field: OVERRIDE_FIELD,
-                message: message.clone(),
+                message: text.block(""),
                 overridden: false,
                 facts: vec![],
             });
-            self.verdict.denials = vec![Denial { policy, field: OVERRIDE_FIELD, malformed: true, message }];
+            self.verdict.denials =
+                vec![Denial { policy, field: OVERRIDE_FIELD, malformed: true, text, footer: String::new() }];
         }
         self.record_override_set();
         let warnings = self.used.into_iter().chain(self.softened).chain(self.plain);
@@ -297,36 +305,53 @@ impl Fold<'_, '_> {
         if annotation.is_empty() {
             return self.verdict.audit.push(("override", format!("removed by {who}")));
         }
-        let lines: Vec<String> = match &self.over {
-            Override::Malformed(fault) => vec![format!("the override opens nothing, it cannot be read: {fault}")],
-            Override::Entries(entries) => entries.iter().map(|entry| describe_entry(entry, self.context.now)).collect(),
+        let now = self.context.now;
+        let (lines, idle): (Vec<String>, Vec<String>) = match &self.over {
+            Override::Malformed(fault) => {
+                let line = format!("the override opens nothing, it cannot be read: {fault}");
+                (vec![line.clone()], vec![line])
+            }
+            Override::Entries(entries) => (
+                entries.iter().map(describe_entry).collect(),
+                entries.iter().filter_map(|entry| idle_entry(entry, now)).collect(),
+            ),
         };
         self.verdict.audit.push(("override", format!("set by {who}: {}", lines.join("; "))));
-        self.plain.extend(lines);
+        self.plain.extend(idle);
     }
 }
 
-fn describe_entry(entry: &Entry, now: Timestamp) -> String {
+fn describe_entry(entry: &Entry) -> String {
     let Entry { policy, from, target, reason, expires } = entry;
     let (policy, from, target, reason) = (shown(policy), shown(from), shown(target), shown(reason));
-    let state = match (crate::policies::by_id(&policy), crate::breakglass::in_force(*expires, now)) {
-        (None, _) => "opens nothing, there is no such policy",
-        (Some(_), false) => "opens nothing now, expires must be within the next 24 hours",
-        (Some(_), true) => "is recorded",
-    };
-    format!("the override of {policy} {state}: {from} -> {target} until {expires} ({reason})")
+    format!("{policy}, {from} -> {target} until {expires} ({reason})")
+}
+
+/// Why an entry opens nothing as it stands: better said when it is set than when it is needed.
+fn idle_entry(entry: &Entry, now: Timestamp) -> Option<String> {
+    let policy = shown(&entry.policy);
+    if crate::policies::by_id(&policy).is_none() {
+        return Some(format!("the override opens nothing: there is no policy {policy}"));
+    }
+    let in_force = crate::breakglass::in_force(entry.expires, now);
+    (!in_force).then(|| {
+        format!(
+            "the override of {policy} opens nothing now: expires must be within the next 24 hours, not {}",
+            entry.expires
+        )
+    })
 }
 
 const OVERRIDE_FIELD: &str = "metadata.annotations[airgate.io/override]";
 
-/// The text of a denial with the rule that made it and, where one exists, the way out in an emergency.
-fn block(text: &Text, policy: &Policy, opens: bool, note: Option<&str>) -> String {
+/// The rule that made a denial and, where one exists, the way out in an emergency.
+fn footer(policy: &Policy, opens: bool, note: Option<&str>) -> String {
     // Writing to a String cannot fail.
-    let mut block = text.block();
+    let mut footer = String::new();
     if let Some(note) = note {
-        let _ = write!(block, "\n  note:  the {} annotation {note}", crate::breakglass::ANNOTATION);
+        let _ = write!(footer, "\n  note:  the {} annotation {note}", crate::breakglass::ANNOTATION);
     }
     let emergency = if opens { "; it also tells the way out in an emergency" } else { "" };
-    let _ = write!(block, "\n  rule:  {} (airgate policies explain {0}{emergency})", policy.id);
-    block
+    let _ = write!(footer, "\n  rule:  {} (airgate policies explain {0}{emergency})", policy.id);
+    footer
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::output::{Colour, Format, line, note, paint};
 use super::source::{SourceArgs, Sources, now};
 use crate::action::upgrade::UpgradeFlags;
-use crate::action::{Action, NoReview, Patch, Stored, Target, User};
+use crate::action::{Action, NoReview, Patch, Target, User};
 use crate::answer::Response;
 use crate::engine::{self, Facts};
 use crate::files::document::{from_json, from_yaml};
@@ -168,7 +168,7 @@ enum Report {
 
 fn judge(input: Input, sources: &Sources, facts: Facts<'_>) -> Report {
     let body = match input {
-        Input::Review(body) => complete_delete(body, sources),
+        Input::Review(body) => body,
         Input::Action(action) => {
             let review = action.target().and_then(|target| action.review(sources.stored(&target), &User::default()));
             match review {
@@ -184,25 +184,6 @@ fn judge(input: Input, sources: &Sources, facts: Facts<'_>) -> Report {
             findings: judged.verdict.findings,
         },
         Err(bad) => Report::Unanswerable(bad),
-    }
-}
-
-/// A DELETE without oldObject is completed from the state, where the object is known there.
-fn complete_delete(body: Vec<u8>, sources: &Sources) -> Vec<u8> {
-    let Ok(mut review) = serde_json::from_slice::<Value>(&body) else { return body };
-    let request = &review["request"];
-    if request["operation"] != "DELETE" || !request["oldObject"].is_null() {
-        return body;
-    }
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let resource = format!("{}.{}", text(&request["resource"]["resource"]), text(&request["resource"]["group"]));
-    let Ok(target) = Target::parse(&format!("{resource}/{}", text(&request["name"]))) else { return body };
-    match sources.stored(&target) {
-        Stored::Found(object, _) => {
-            review["request"]["oldObject"] = object;
-            review.to_string().into_bytes()
-        }
-        Stored::KnownAbsent | Stored::Unknown(_) => body,
     }
 }
 

@@ -11,29 +11,19 @@ use crate::cases::{self, CaseFile, Outcome};
 
 #[derive(Debug, Args)]
 pub struct TestArgs {
-    /// Case files or directories of them [default: policies]
+    /// Case files or directories of them [default: the cases that come with this binary]
     paths: Vec<PathBuf>,
 }
 
 pub fn run(args: &TestArgs) -> Result<ExitCode> {
-    let default = [PathBuf::from("policies")];
-    let paths = if args.paths.is_empty() { &default[..] } else { &args.paths[..] };
-    let mut files = vec![];
-    for path in paths {
-        find(path, &mut files)?;
-    }
-    if files.is_empty() {
-        bail!("no case files (*.yaml in a folder called cases) below {paths:?}");
-    }
-    let (mut passed, mut failed) = (0, 0);
-    for path in &files {
-        let name = path.display();
-        let file = match CaseFile::load(path) {
+    let (mut files, mut passed, mut failed) = (0, 0, 0);
+    let mut add = |name: &str, file: Result<CaseFile, String>| {
+        files += 1;
+        let file = match file {
             Ok(file) => file,
             Err(fault) => {
                 failed += 1;
-                line(&format!("{} {name}: {fault}", paint(Colour::Red, "FAILED")));
-                continue;
+                return line(&format!("{} {name}: {fault}", paint(Colour::Red, "FAILED")));
             }
         };
         for case in &file.cases {
@@ -48,8 +38,23 @@ pub fn run(args: &TestArgs) -> Result<ExitCode> {
                 }
             }
         }
+    };
+    if args.paths.is_empty() {
+        for (_, name, file) in cases::embedded::files() {
+            add(&name, file);
+        }
     }
-    line(&format!("{} files: {passed} passed, {failed} failed", files.len()));
+    let mut paths = vec![];
+    for path in &args.paths {
+        find(path, &mut paths)?;
+    }
+    for path in &paths {
+        add(&path.display().to_string(), CaseFile::load(path));
+    }
+    if files == 0 {
+        bail!("no case files (*.yaml in a folder called cases) below {:?}", args.paths);
+    }
+    line(&format!("{files} files: {passed} passed, {failed} failed"));
     Ok(ExitCode::from(u8::from(failed > 0)))
 }
 

@@ -35,8 +35,7 @@ fn judge(context: &Context<'_>, judgement: &mut Judgement) {
         return;
     }
     let Err(fault) = Pullspec::parse(&new.image) else { return };
-    let image = shown(&new.image);
-    let text = Text::new(format!("{image} is no pullspec by digest"), format!("it {fault}"));
+    let text = Text::new(format!("\"{}\" is no pullspec by digest", shown(&new.image)), format!("it {fault}"));
     judgement.malformed(FIELD, remedy(text, &fault, &new.image));
 }
 

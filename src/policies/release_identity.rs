@@ -38,7 +38,7 @@ fn version(upgrade: &Upgrade<'_>, digest: Digest, release: Option<&Release>, jud
     let Some((actual, source)) = known_version(upgrade, digest, release) else {
         let missing = crate::cluster::Missing {
             why: format!("no source says which version {digest} is"),
-            remedy: format!("oc adm release info -o json PULLSPEC tells it; {}", super::upgrade_path::SUPPLY),
+            remedy: super::upgrade_path::SUPPLY.into(),
         };
         let what = format!("whether {requested} is the version of that image cannot be judged");
         return judgement.unknown("spec.desiredUpdate.version", what, &missing, upgrade.steps());
@@ -47,21 +47,26 @@ fn version(upgrade: &Upgrade<'_>, digest: Digest, release: Option<&Release>, jud
         return;
     }
     let what = format!("the image is {actual}, not {}", shown(&upgrade.to.version));
-    let stored_sibling = upgrade.to.version == upgrade.from.version && upgrade.to.image != upgrade.from.image;
-    let (why, fix) = if stored_sibling {
-        let why = format!(
-            "{source} says so; spec.desiredUpdate.version {requested} is the one stored earlier, and a merge patch that \
-             sets only the image keeps it"
-        );
-        (why, "drop the stored version in the same step:")
-    } else {
-        (format!("{source} says so, and the CVO refuses a payload whose version differs"), "ask by image alone:")
+    let (to, from) = (upgrade.to, upgrade.from);
+    let without_version = |fix: &str, why: String| Text::new(&*what, why).works(fix).works(upgrade.command(digest));
+    let of_requested = |why: String| match upgrade.one_of_version(&requested) {
+        Ok(release) => Text::new(&*what, why)
+            .works(format!("the image of {requested} on this site:"))
+            .works(upgrade.command(release.digest)),
+        Err(_) => without_version("leave the version out:", why),
     };
-    judgement.deny(
-        "spec.desiredUpdate.version",
-        Text::new(what, why).works(fix).works(upgrade.command(digest)),
-        upgrade.steps(),
-    );
+    let kept = "is the one stored earlier, and a merge patch that sets only the";
+    let text = match (to.version != from.version, to.image != from.image) {
+        (false, true) => without_version(
+            "drop the stored version in the same step:",
+            format!("{source} says so; spec.desiredUpdate.version {requested} {kept} image keeps it"),
+        ),
+        (true, false) if !to.image.is_empty() => {
+            of_requested(format!("{source} says so; spec.desiredUpdate.image {kept} version keeps it"))
+        }
+        _ => of_requested(format!("{source} says so, and the CVO refuses a payload whose version differs")),
+    };
+    judgement.deny("spec.desiredUpdate.version", text, upgrade.steps());
 }
 
 /// What is known of the version of a digest, and who says so.
@@ -99,7 +104,7 @@ fn architecture(upgrade: &Upgrade<'_>, release: &Release, judgement: &mut Judgem
             format!("{} is for {theirs}, the cluster is {ours}", release.version),
             format!("{} says so, and no {ours} node can run it", release.source.name),
         )
-        .works(format!("the {ours} or the multi payload of {}", release.version)),
+        .works(format!("name the {ours} payload of {}", release.version)),
         None if release.multi() && !same_version => Text::new(
             format!("{} is a multi payload and the cluster is {ours}", release.version),
             "moving to multi and to another version are two steps: the first stays at the current version",

@@ -29,6 +29,8 @@ pub const POLICY: Policy = Policy {
 };
 
 const FIELD: &str = "spec.releases";
+/// Bundles named one by one in a denial.
+const SHOWN: usize = 4;
 
 fn judge(context: &Context<'_>, judgement: &mut Judgement) {
     let Subject::InternalReleaseImage(change) = &context.review.subject else { return };
@@ -179,17 +181,35 @@ impl<'b> Held<'b> {
         held
     }
 
+    fn names(&self) -> String {
+        listed(self.denied.iter().map(|(bundle, _)| &*bundle.name))
+    }
+
     fn denial(&self, whole_object: bool, retain: Retain) -> Text {
         let (bundle, kept) = self.denied[0];
-        let others = self.denied.len() - 1;
-        let more = if others == 0 { String::new() } else { format!(" (and {others} more)") };
-        let what = if whole_object {
-            format!("InternalReleaseImage cluster still holds {}{more}, which this cluster needs", kept.name())
-        } else {
-            format!("{} holds {}{more}, which this cluster needs", shown(&bundle.name), kept.name())
+        let more = match self.denied.len() - 1 {
+            0 => String::new(),
+            others => format!(" (and {others} more)"),
         };
-        let why: Vec<String> =
-            self.denied.iter().take(4).map(|(_, kept)| format!("{}: {}", kept.name(), kept.held_by(retain))).collect();
+        let need = match kept.level() {
+            Retain::InUse => "which this cluster needs",
+            Retain::Rollback => "which a rollback would need",
+            Retain::History => "which status.history still names",
+        };
+        let what = if whole_object {
+            format!("InternalReleaseImage cluster still holds {}{more}, {need}", kept.name())
+        } else {
+            format!("{} holds {}{more}, {need}", shown(&bundle.name), kept.name())
+        };
+        let mut why: Vec<String> = self
+            .denied
+            .iter()
+            .take(SHOWN)
+            .map(|(bundle, kept)| format!("{} holds {}: {}", shown(&bundle.name), kept.name(), kept.held_by(retain)))
+            .collect();
+        if self.denied.len() > SHOWN {
+            why.push(format!("and {} more", self.denied.len() - SHOWN));
+        }
         let text = Text::new(what, why.join("; "));
         match (kept.level(), whole_object) {
             (Retain::History, _) => text
@@ -201,13 +221,21 @@ impl<'b> Held<'b> {
                 .works("keep the InternalReleaseImage; see what still uses it:")
                 .works("oc get clusterversion version -o yaml; oc get machineconfigpools"),
             (Retain::InUse, false) => text
-                .works(format!("leave {} in spec.releases until the cluster has moved on:", shown(&bundle.name)))
+                .works(format!("leave {} in spec.releases until the cluster has moved on:", self.names()))
                 .works("oc get clusterversion version -o yaml; oc get machineconfigpools"),
         }
     }
 }
 
 fn names(bundles: &[Bundle]) -> String {
-    let shown: Vec<_> = bundles.iter().take(3).map(|bundle| shown(&bundle.name)).collect();
-    shown.join(", ")
+    listed(bundles.iter().map(|bundle| &*bundle.name))
+}
+
+/// The first few names, and how many more there are.
+fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let names: Vec<_> = names.map(shown).collect();
+    match names.len() {
+        0..=SHOWN => names.join(", "),
+        all => format!("{} and {} more", names[..SHOWN].join(", "), all - SHOWN),
+    }
 }

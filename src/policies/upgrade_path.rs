@@ -28,7 +28,8 @@ pub const POLICY: Policy = Policy {
 const FIELD: &str = "spec.desiredUpdate";
 
 /// How a release becomes known to airgate.
-pub(super) const SUPPLY: &str = "put what it prints into a catalog file below --releases (kind: ReleaseCatalog)";
+pub(super) const SUPPLY: &str = "oc adm release info -o json PULLSPEC, where its registry can be reached, tells version and \
+                                 metadata.previous: write them with the digest into a ReleaseCatalog file below --releases";
 
 fn judge(context: &Context<'_>, judgement: &mut Judgement) {
     let Some(upgrade) = Upgrade::of(context) else { return };
@@ -40,6 +41,9 @@ fn judge(context: &Context<'_>, judgement: &mut Judgement) {
         )
         .works("oc adm upgrade --allow-explicit-upgrade --to-image REPOSITORY@sha256:DIGEST");
         return judgement.malformed("spec.desiredUpdate.version", text);
+    }
+    if upgrade.target_digest().is_some_and(|digest| upgrade.current_digest == Some(digest)) {
+        return; // The same release, whatever the registry.
     }
     let Some(current) = upgrade.current.clone() else {
         let stored = &*upgrade.status.desired.version;

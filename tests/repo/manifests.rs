@@ -12,10 +12,16 @@ fn deploy_is_what_the_binary_prints() {
             let kept = std::fs::read_to_string(&path).unwrap();
             assert!(
                 kept == printed.stdout,
-                "deploy/{flavor}/{mode}.yaml differs from airgate manifests: run make deploy"
+                "deploy/{flavor}/{mode}.yaml differs from airgate manifests: run make generate"
             );
         }
     }
+}
+
+#[test]
+fn the_policy_reference_is_what_the_binary_prints() {
+    let kept = std::fs::read_to_string(format!("{}/docs/policies.md", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    assert!(kept == airgate(&["policies", "reference"]).stdout, "docs/policies.md differs: run make generate");
 }
 
 #[test]

@@ -11,9 +11,6 @@ use crate::version::Version;
 
 impl PathStep<'_, '_> {
     pub(super) fn payload(&self, digest: Digest, judgement: &mut Judgement) {
-        if self.upgrade.current_digest == Some(digest) {
-            return; // The same release, whatever the registry.
-        }
         let catalog = self.context.catalog;
         if let Some(list) = catalog.list_of(digest) {
             return self.child_of_list(digest, list, judgement);
@@ -25,7 +22,8 @@ impl PathStep<'_, '_> {
                 return self.multi_to_single(release, architecture, judgement);
             }
         }
-        if let Some(entry) = self.upgrade.rollback_to(digest) {
+        let listed = matches!(lookup, Lookup::Release(release) if release.lists(&self.current) == Some(true));
+        if let Some(entry) = self.upgrade.rollback_to(digest).filter(|_| !listed) {
             let what = format!("going back from {} to {}, the release before it", self.current, shown(&entry.version));
             let why = "supported within a minor version as a way out, not as a place to stay";
             return judgement.warn(FIELD, Text::new(what, why));
@@ -42,7 +40,8 @@ impl PathStep<'_, '_> {
     }
 
     fn child_of_list(&self, digest: Digest, list: Digest, judgement: &mut Judgement) {
-        let what = format!("{digest} is the payload of one architecture, not the release");
+        let version = self.context.catalog.get(list).map(|release| format!(" {}", release.version)).unwrap_or_default();
+        let what = format!("{digest} is the payload of one architecture, not the release{version}");
         let why = format!(
             "it is a child of the manifest list {list}; installed by itself it strands nodes of the other architectures"
         );
@@ -75,7 +74,10 @@ impl PathStep<'_, '_> {
         if release.multi() && (!self.upgrade.multi() || ours_is_child) {
             return; // Single to multi.
         }
-        let what = format!("this is another image that also calls itself {}, the current version", release.version);
+        let what = format!(
+            "{} also calls itself {}, the current version, but is another image",
+            release.digest, release.version
+        );
         let why = match self.upgrade.current_digest {
             Some(current) => {
                 format!("the cluster runs {current}; a release that was published does not change its digest")
@@ -211,6 +213,9 @@ impl PathStep<'_, '_> {
                 .works(self.upgrade.command(instead.digest));
         }
         // Order only chooses what to advise: nobody goes back to a stepping stone.
+        if release.version < *from {
+            return self.way_back(text);
+        }
         let ahead = |v: &&Version| v.minor() == from.minor() && *v > from;
         match release.previous.iter().flatten().filter(ahead).max() {
             Some(stone) => text
@@ -223,6 +228,21 @@ impl PathStep<'_, '_> {
             ),
         }
         .works("each with: oc adm release info PULLSPEC")
+    }
+
+    fn way_back(&self, text: Text) -> Text {
+        let candidate = self.upgrade.status.rollback_candidate();
+        match candidate.and_then(|entry| Some((entry, entry.digest()?))) {
+            Some((entry, digest)) => text
+                .works(format!(
+                    "going back is supported to {} only, the release before the current one:",
+                    shown(&entry.version)
+                ))
+                .works(self.upgrade.command(digest)),
+            None => text.works(
+                "going back is supported only to the release before the current one, within the same minor version",
+            ),
+        }
     }
 
     /// No payload was read: an edge that the update service offers for exactly this digest is evidence too.
@@ -251,7 +271,7 @@ impl PathStep<'_, '_> {
                 Lookup::Contradiction(..) => {
                     "remove the wrong one; oc adm release info -o json PULLSPEC tells which".into()
                 }
-                _ => format!("where a registry with it can be reached: oc adm release info -o json PULLSPEC; {SUPPLY}"),
+                _ => SUPPLY.into(),
             },
         };
         let what = format!("whether {} may go to that release cannot be judged", self.current);

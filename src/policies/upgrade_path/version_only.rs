@@ -74,12 +74,14 @@ impl PathStep<'_, '_> {
             (Err(0), _) => text
                 .works(format!("mirror {version} to this site and ask by image:"))
                 .works("oc adm upgrade --allow-explicit-upgrade --to-image REPOSITORY@sha256:DIGEST"),
-            (Err(several), _) => text
-                .works(format!(
+            (Err(several), _) => {
+                let text = text.works(format!(
                     "this site has {} of {version}; ask for the right one by image:",
                     counted(several, "payload")
-                ))
-                .works("oc adm upgrade --allow-explicit-upgrade --to-image REPOSITORY@sha256:DIGEST"),
+                ));
+                let payloads = self.context.catalog.of_version(version).into_iter().take(3);
+                payloads.fold(text, |text, release| text.works(self.upgrade.command(release.digest)))
+            }
         };
         judgement.deny(FIELD, text, self.upgrade.steps());
     }
@@ -136,7 +138,7 @@ impl PathStep<'_, '_> {
             why: format!(
                 "neither a release source on this site nor status.availableUpdates knows a multi payload of {version}"
             ),
-            remedy: format!("mirror the multi payload of {version}; {}", super::SUPPLY),
+            remedy: format!("mirror the multi payload of {version}, then: {}", super::SUPPLY),
         };
         judgement.unknown(
             FIELD,
