@@ -1,8 +1,8 @@
 //! The API server without kubectl: for what kubectl would not send, and for the many requests whose
 //! printed form does not matter.
 
-use axum::http::{HeaderMap, Request};
-use http_body_util::BodyExt as _;
+use axum::http::Request;
+use http_body_util::{BodyExt as _, Collected};
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -26,7 +26,6 @@ pub struct Answer {
     /// 0 where there was no HTTP answer at all.
     pub code: u16,
     pub body: Value,
-    pub warnings: Vec<String>,
 }
 
 impl Api {
@@ -50,13 +49,13 @@ impl Api {
         self.runtime.block_on(async {
             let response = match self.client.send(request).await {
                 Ok(response) => response,
-                Err(error) => return Answer { code: 0, body: error.to_string().into(), warnings: vec![] },
+                Err(error) => return Answer { code: 0, body: error.to_string().into() },
             };
             let (head, body) = response.into_parts();
-            let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+            let body = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
             let text = || String::from_utf8_lossy(&body).into_owned();
             let body = serde_json::from_slice(&body).unwrap_or_else(|_| text().into());
-            Answer { code: head.status.as_u16(), body, warnings: warnings(&head.headers) }
+            Answer { code: head.status.as_u16(), body }
         })
     }
 
@@ -95,14 +94,4 @@ impl Answer {
         assert!((200..300).contains(&self.code), "{} {:#}", self.code, self.body);
         self.body
     }
-}
-
-/// The texts of `Warning: 299 - "..."` headers.
-fn warnings(headers: &HeaderMap) -> Vec<String> {
-    let text = |value: &axum::http::HeaderValue| {
-        let quoted = String::from_utf8_lossy(value.as_bytes()).into_owned();
-        let text = quoted.split_once('"').map_or("", |(_, text)| text).trim_end_matches('"');
-        text.replace("\\\"", "\"")
-    };
-    headers.get_all("warning").iter().map(text).collect()
 }

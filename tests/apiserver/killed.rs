@@ -171,7 +171,7 @@ fn failed_calls(guard: &Guard) -> u64 {
         line.starts_with("apiserver_admission_webhook_rejection_count{") && line.contains("calling_webhook_error")
             || line.starts_with("apiserver_admission_webhook_fail_open_count{")
     });
-    failed.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).map(|count| count as u64).sum()
+    failed.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum()
 }
 
 /// airgate sees this many InternalReleaseImages, in this version of the API.

@@ -9,6 +9,8 @@ mod conditions;
 #[cfg(test)]
 mod crds;
 #[cfg(test)]
+mod edits;
+#[cfg(test)]
 mod forms;
 #[cfg(test)]
 mod guard;
@@ -28,6 +30,8 @@ mod objects;
 mod oc;
 #[cfg(test)]
 mod recorder;
+#[cfg(test)]
+mod rights;
 #[cfg(test)]
 mod server;
 #[cfg(test)]
