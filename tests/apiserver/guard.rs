@@ -322,7 +322,7 @@ impl Guard {
                 let watch = status["watches"].as_array()?.iter().find(|watch| {
                     watch["resource"].as_str().is_some_and(|name| name.split('.').next() == Some(resource))
                 })?;
-                let seen = watch["resource_version"].as_str()?.parse::<u64>().ok()?;
+                let seen = watch["resourceVersion"].as_str()?.parse::<u64>().ok()?;
                 (seen >= newest).then_some(())
             });
         }
