@@ -3,7 +3,6 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
-use crate::policy::Step;
 use crate::review::UserInfo;
 use crate::text::shown;
 use crate::version::Version;
@@ -59,6 +58,13 @@ impl Override {
             Err(error) => Self::Malformed(shown(&error.to_string()).into_owned()),
         }
     }
+}
+
+/// One step as an override names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub from: String,
+    pub target: String,
 }
 
 /// Who asks, when, and who may.

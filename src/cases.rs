@@ -100,7 +100,7 @@ pub struct PatchRequest {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Expect {
-    /// `allow`, `warn`, `deny` or `unknown`
+    /// `allow`, `warn`, `deny`, `unknown`, or `bad input` where there is nothing to judge
     pub outcome: String,
     /// `response.status.code`
     pub code: Option<u16>,

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
-use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
 /// A string of an object: borrowed where it has no escapes, empty where it is null or absent.
 ///
@@ -74,13 +74,78 @@ impl<'de: 'a, 'a> Deserialize<'de> for Str<'a> {
     }
 }
 
-/// For a field that is a struct, list or bool: null means the default, as for the API server.
+/// For a bool or a list of strings: null means the default, as for the API server.
 pub(crate) fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de> + Default,
 {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// For a field that is an object: null means empty, and a JSON array is an error (serde's derived structs would
+/// take it for their fields in order).
+pub(crate) fn object<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::<MapOnly<T>>::deserialize(deserializer)?.map(|object| object.0).unwrap_or_default())
+}
+
+/// For a list of objects: null means empty, and each entry is an object.
+pub(crate) fn objects<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    struct ListVisitor<T>(std::marker::PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list")
+        }
+
+        fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+            Ok(vec![])
+        }
+
+        fn visit_none<E: Error>(self) -> Result<Self::Value, E> {
+            Ok(vec![])
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+            let mut list = vec![];
+            while let Some(MapOnly(entry)) = entries.next_element()? {
+                list.push(entry);
+            }
+            Ok(list)
+        }
+    }
+    deserializer.deserialize_any(ListVisitor(std::marker::PhantomData))
+}
+
+/// A struct that is read from a JSON object and from nothing else.
+pub(crate) struct MapOnly<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for MapOnly<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Map<D>(D);
+        impl<'de, D: Deserializer<'de>> Deserializer<'de> for Map<D> {
+            type Error = D::Error;
+
+            fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+                self.0.deserialize_map(visitor)
+            }
+
+            serde::forward_to_deserialize_any! {
+                bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit
+                unit_struct newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+            }
+        }
+        T::deserialize(Map(deserializer)).map(Self)
+    }
 }
 
 /// Turns a projection that borrows from a body into one that can be kept.
@@ -141,7 +206,7 @@ pub(crate) use into_owned;
 pub struct Metadata<'a> {
     #[serde(borrow)]
     pub name: Str<'a>,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "object")]
     pub annotations: Annotations<'a>,
     pub deletion_timestamp: Str<'a>,
 }
@@ -196,6 +261,9 @@ mod tests {
 
     #[test]
     fn wrong_types_and_repeated_keys_are_errors() {
+        // A list is no object, though serde would take it for the fields in order.
+        assert!(serde_json::from_str::<machine_config::MachineConfigPool<'_>>(r#"{"metadata":["name"]}"#).is_err());
+        assert!(serde_json::from_str::<cluster_version::Status<'_>>(r#"{"conditions":[["Available"]]}"#).is_err());
         for text in [r#"{"type":5}"#, r#"{"type":"A","type":"B"}"#, r#"{"status":{}}"#] {
             assert!(serde_json::from_str::<Condition<'_>>(text).is_err(), "{text}");
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use crate::breakglass::{ANNOTATION, Step};
 use crate::cluster::{Missing, Provenance, Snapshot};
 use crate::objects::cluster_version::NAME;
 use crate::release::{Catalog, Release};
@@ -163,13 +164,6 @@ pub enum Asks {
     Unknown,
 }
 
-/// One step as an override names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
-    pub from: String,
-    pub target: String,
-}
-
 /// A fact that a verdict rests on, for the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FactUse {
@@ -259,8 +253,7 @@ impl Policy {
             "in an emergency, for one step, within 24 hours, recorded:\n  \
              oc annotate {object} --overwrite {}='{{\"policy\":\"{}\",\"from\":\"{from}\",\"target\":\"{target}\",\
              \"reason\":\"WHY\",\"expires\":\"RFC 3339 time\"}}'",
-            crate::breakglass::ANNOTATION,
-            self.id
+            ANNOTATION, self.id
         )
     }
 

@@ -30,6 +30,7 @@ pub struct Condition {
 
 /// The state at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Report {
     pub ready: bool,
     pub draining: bool,

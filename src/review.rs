@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::cluster::Snapshot;
 use crate::objects::cluster_version::{ClusterVersion, Status};
 use crate::objects::internal_release_image::InternalReleaseImage;
-use crate::objects::{Metadata, Str, nullable};
+use crate::objects::{MapOnly, Metadata, Str, nullable, object};
 
 /// What reached us and cannot be judged. Only [`BadInput::uid`] decides how it is answered: with a uid
 /// by a review that refuses, without one by a transport status.
@@ -120,7 +120,7 @@ struct Envelope<'a> {
     #[serde(borrow)]
     api_version: Str<'a>,
     kind: Str<'a>,
-    request: Option<Request<'a>>,
+    request: Option<MapOnly<Request<'a>>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -128,17 +128,17 @@ struct Envelope<'a> {
 struct Request<'a> {
     #[serde(borrow)]
     uid: Str<'a>,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "object")]
     resource: Resource<'a>,
     sub_resource: Str<'a>,
     name: Str<'a>,
     operation: Str<'a>,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "object")]
     user_info: UserInfo<'a>,
     #[serde(deserialize_with = "nullable")]
     dry_run: bool,
-    object: Option<Parts<'a>>,
-    old_object: Option<Parts<'a>>,
+    object: Option<MapOnly<Parts<'a>>>,
+    old_object: Option<MapOnly<Parts<'a>>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -159,7 +159,7 @@ impl Resource<'_> {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Parts<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
+    #[serde(borrow, deserialize_with = "object")]
     metadata: Metadata<'a>,
     spec: Option<&'a RawValue>,
     status: Option<&'a RawValue>,
@@ -175,7 +175,7 @@ impl<'a> Review<'a> {
         let text = std::str::from_utf8(body).map_err(|error| {
             bad(body, format!("the body is not UTF-8 (byte {}); the API server sends JSON", error.valid_up_to()))
         })?;
-        let envelope: Envelope<'a> = serde_json::from_str(text).map_err(|error| BadInput {
+        let MapOnly(envelope): MapOnly<Envelope<'a>> = serde_json::from_str(text).map_err(|error| BadInput {
             malformed_object: error.is_data(),
             ..bad(body, format!("the body is not an AdmissionReview that can be read: {error}"))
         })?;
@@ -184,7 +184,7 @@ impl<'a> Review<'a> {
             let remedy = "set admissionReviewVersions: [v1] in the webhook configuration (airgate manifests prints it)";
             return Err(bad(body, format!("expected an AdmissionReview of admission.k8s.io/v1, not {got}; {remedy}")));
         }
-        let Some(mut request) = envelope.request else {
+        let Some(MapOnly(mut request)) = envelope.request else {
             return Err(bad(body, "the AdmissionReview has no request".into()));
         };
         if request.uid.is_empty() {
@@ -237,7 +237,7 @@ impl<'a> Request<'a> {
             message: format!("{operation} {kind} without {field}: nothing to judge"),
             malformed_object: false,
         };
-        match (operation, self.object, self.old_object) {
+        match (operation, self.object.map(|object| object.0), self.old_object.map(|object| object.0)) {
             ("CREATE", Some(object), _) => Ok(Change::Create(object)),
             ("UPDATE", Some(new), Some(old)) => Ok(Change::Update { old, new }),
             ("DELETE", _, Some(old)) => Ok(Change::Delete(old)),
@@ -285,7 +285,8 @@ fn cluster_version(change: Change<Parts<'_>>) -> Result<Subject<'_>, Fault> {
 }
 
 fn decode<'a, T: Deserialize<'a> + Default>(raw: Option<&'a RawValue>) -> Result<T, serde_json::Error> {
-    raw.map_or_else(|| Ok(T::default()), |raw| Ok(serde_json::from_str::<Option<T>>(raw.get())?.unwrap_or_default()))
+    let decoded = raw.map(|raw| serde_json::from_str::<Option<MapOnly<T>>>(raw.get())).transpose()?;
+    Ok(decoded.flatten().map(|decoded| decoded.0).unwrap_or_default())
 }
 
 fn malformed(kind: &str, error: &serde_json::Error) -> Fault {

@@ -1,7 +1,8 @@
 //! A step of a ClusterVersion as several policies see it: from what, to what, and what is known of both.
 
+use crate::breakglass::Step;
 use crate::objects::cluster_version::{ConditionalUpdate, DesiredUpdate, HistoryEntry, Release as Offer, Status};
-use crate::policy::{Context, Step};
+use crate::policy::Context;
 use crate::pullspec::{self, Digest};
 use crate::release::{Catalog, Release};
 use crate::review::{Change, Subject};

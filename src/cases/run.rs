@@ -75,11 +75,13 @@ pub fn run(file: &CaseFile, case: &Case) -> Outcome {
     }
 }
 
-/// A request that was not judged: `unknown` or bad input, and the text.
-type Refused = (&'static str, u16, String);
+/// A request that was not judged: `unknown` or bad input, its code, and the text.
+pub type Refused = (&'static str, u16, String);
 
 impl Situation {
-    fn judge(&self) -> Result<Judged, Refused> {
+    /// # Errors
+    /// Where the request is not judged at all.
+    pub fn judge(&self) -> Result<Judged, Refused> {
         let review = self.review.as_ref().map_err(|no_review| match no_review {
             NoReview::Unknown(text) => ("unknown", 0, text.clone()),
             NoReview::Bad(text) => ("bad input", 0, text.clone()),
@@ -96,6 +98,12 @@ fn compare_refused(expect: &Expect, (outcome, code, text): &Refused) -> Vec<Stri
     if expect.outcome != *outcome || expect.code.is_some_and(|expected| expected != *code) {
         differences.push(format!("expected {}, got {outcome} {code}: {text}", expect.outcome));
     }
+    if !(expect.policies.is_empty() && expect.warnings.is_empty()) {
+        differences.push("it was not judged, so no policy and no warning can be expected of it".into());
+    }
+    differences.extend(
+        expect.not.iter().filter(|part| text.contains(&**part)).map(|part| format!("should not say {part:?}: {text}")),
+    );
     let missing = expect.message.iter().filter(|part| !text.contains(&**part));
     differences.extend(missing.map(|part| format!("message lacks {part:?}: {text}")));
     differences
@@ -117,6 +125,9 @@ fn compare(expect: &Expect, judged: &Judged) -> Vec<String> {
         differences.push(format!("expected code {:?}, got {code:?}", expect.code));
     }
     for (policy, expected) in &expect.policies {
+        if crate::policies::by_id(policy).is_none() {
+            differences.push(format!("policies: there is no policy {policy}"));
+        }
         let found: Vec<_> =
             judged.verdict.findings.iter().filter(|f| f.policy == policy).map(|f| name(&f.outcome)).collect();
         let matches = if expected == "pass" { found.is_empty() } else { found.contains(expected) };

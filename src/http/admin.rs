@@ -42,7 +42,7 @@ impl Sources {
         let mut status = Map::new();
         status.insert("version".to_owned(), json!(env!("CARGO_PKG_VERSION")));
         status.insert("readiness".to_owned(), json!(self.readiness.report()));
-        status.insert("requests_in_flight".to_owned(), json!(self.metrics.in_flight.get()));
+        status.insert("requestsInFlight".to_owned(), json!(self.metrics.in_flight.get()));
         status.insert("certificate".to_owned(), json!(*self.tls.status()));
         match (self.rest)() {
             Value::Object(rest) => status.extend(rest),

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Condition, Metadata, Str, into_owned, nullable};
+use super::{Condition, Metadata, Str, into_owned, nullable, object, objects};
 use crate::pullspec::Digest;
 use crate::version::Version;
 
@@ -12,18 +12,18 @@ pub const NAME: &str = "version";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ClusterVersion<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
+    #[serde(borrow, deserialize_with = "object")]
     pub metadata: Metadata<'a>,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "object")]
     pub spec: Spec<'a>,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "object")]
     pub status: Status<'a>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Spec<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
+    #[serde(borrow, deserialize_with = "object")]
     pub desired_update: DesiredUpdate<'a>,
     pub channel: Str<'a>,
     pub upstream: Str<'a>,
@@ -62,16 +62,16 @@ impl DesiredUpdate<'_> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Status<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
+    #[serde(borrow, deserialize_with = "object")]
     pub desired: Release<'a>,
     /// Newest first.
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "objects")]
     pub history: Vec<HistoryEntry<'a>>,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "objects")]
     pub available_updates: Vec<Release<'a>>,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "objects")]
     pub conditional_updates: Vec<ConditionalUpdate<'a>>,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "objects")]
     pub conditions: Vec<Condition<'a>>,
 }
 
@@ -98,11 +98,11 @@ pub struct HistoryEntry<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ConditionalUpdate<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
+    #[serde(borrow, deserialize_with = "object")]
     pub release: Release<'a>,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "objects")]
     pub risks: Vec<Risk<'a>>,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "objects")]
     pub conditions: Vec<Condition<'a>>,
 }
 

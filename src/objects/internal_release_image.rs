@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::{Metadata, Str, into_owned, nullable};
+use super::{Metadata, Str, into_owned, object, objects};
 
 /// The singleton's name, which its CRD demands.
 pub const NAME: &str = "cluster";
@@ -11,18 +11,18 @@ pub const NAME: &str = "cluster";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct InternalReleaseImage<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
+    #[serde(borrow, deserialize_with = "object")]
     pub metadata: Metadata<'a>,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "object")]
     pub spec: Releases<'a>,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "object")]
     pub status: Releases<'a>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Releases<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
+    #[serde(borrow, deserialize_with = "objects")]
     pub releases: Vec<BundleEntry<'a>>,
 }
 
@@ -38,16 +38,16 @@ pub struct BundleEntry<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct MachineConfigNode<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
+    #[serde(borrow, deserialize_with = "object")]
     pub metadata: Metadata<'a>,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "object")]
     pub status: MachineConfigNodeStatus<'a>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MachineConfigNodeStatus<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
+    #[serde(borrow, deserialize_with = "object")]
     pub internal_release_image: Releases<'a>,
 }
 

@@ -2,16 +2,16 @@
 
 use serde::Deserialize;
 
-use super::{Metadata, Str, into_owned, nullable};
+use super::{Metadata, Str, into_owned, object};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct MachineConfigPool<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
+    #[serde(borrow, deserialize_with = "object")]
     pub metadata: Metadata<'a>,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "object")]
     pub spec: PoolSide<'a>,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "object")]
     pub status: PoolSide<'a>,
 }
 
@@ -19,7 +19,7 @@ pub struct MachineConfigPool<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct PoolSide<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
+    #[serde(borrow, deserialize_with = "object")]
     pub configuration: Configuration<'a>,
 }
 
@@ -35,14 +35,14 @@ pub struct Configuration<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct MachineConfig<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
+    #[serde(borrow, deserialize_with = "object")]
     pub metadata: Metadata<'a>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Infrastructure<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
+    #[serde(borrow, deserialize_with = "object")]
     pub status: InfrastructureStatus<'a>,
 }
 

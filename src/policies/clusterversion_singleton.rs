@@ -1,6 +1,7 @@
 //! `clusterversion-singleton`: the ClusterVersion is never deleted, and never created with a target.
 
-use crate::policy::{Context, Guard, Judgement, Policy, Step};
+use crate::breakglass::Step;
+use crate::policy::{Context, Guard, Judgement, Policy};
 use crate::pullspec::Digest;
 use crate::review::{Change, Subject};
 use crate::settings::{Mode, OnUnknown};

@@ -1,10 +1,11 @@
 //! `release-in-use`: no release that the cluster still needs leaves it with an InternalReleaseImage.
 
+use crate::breakglass::Step;
 use crate::bundle::{self, Bundle, Match};
 use crate::cluster::{Missing, Provenance, RenderedReleases};
 use crate::objects::cluster_version::ClusterVersion;
 use crate::objects::internal_release_image::{InternalReleaseImage, MachineConfigNode};
-use crate::policy::{Context, FactKind, Guard, Judgement, Policy, Step};
+use crate::policy::{Context, FactKind, Guard, Judgement, Policy};
 use crate::retain::{self, Kept};
 use crate::review::{Change, Subject};
 use crate::settings::{Mode, OnUnknown, Retain};

@@ -60,6 +60,7 @@ pub struct KeyPair {
 
 /// What is worth showing of the server's own certificate.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Leaf {
     /// SHA-256 of the certificate, lower-case hex.
     pub fingerprint: String,

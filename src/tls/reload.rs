@@ -34,6 +34,7 @@ pub enum LoadError {
 
 /// What is served with now, and what is wrong with the files, if anything. Shown by `/statusz`.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct TlsStatus {
     #[serde(flatten)]
     pub leaf: Leaf,

@@ -30,7 +30,7 @@ pub struct Proof {
     pub api: Api,
     pub recorder: Recorder,
     stored: Option<Value>,
-    testbed: Testbed,
+    _testbed: Testbed,
 }
 
 /// What became of a review on the API server.
@@ -62,7 +62,7 @@ impl Proof {
             webhook["failurePolicy"] = "Fail".into();
         }
         testbed.put(&webhooks[0]);
-        let proof = Self { api: Api::of(&testbed), recorder, stored: None, testbed };
+        let proof = Self { api: Api::of(&testbed), recorder, stored: None, _testbed: testbed };
         let create = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion",
             "metadata": {"name": "version"}, "spec": {"clusterID": "0", "desiredUpdate": {"version": "4.1.0"}}});
         eventually("the API server asks the recorder", || {
@@ -335,7 +335,7 @@ fn what_the_conditions_keep_from_airgate_needs_no_verdict() {
         proof.check(&mut tally, name, file, case);
     }
     proof.named_edits();
-    tell("as OpenShift has them", &tally);
+    tell("with their schemas", &tally);
     assert!(tally.matched > 0 && tally.unmatched > 0);
 
     proof.open_schemas();

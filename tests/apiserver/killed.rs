@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -10,7 +11,7 @@ use crate::api::{Answer, Api, IMAGE, IMAGES, VERSION};
 use crate::crds::CrdSet;
 use crate::guard::{Guard, Site};
 use crate::objects::{cluster_version, internal_release_image};
-use crate::server::eventually;
+use crate::server::{eventually, poll};
 use crate::testbed::Testbed;
 
 fn target(image: &str) -> Value {
@@ -137,8 +138,8 @@ fn ends_without_a_failed_call(guard: &mut Guard) {
             let mut answers = vec![];
             while !stop.load(Ordering::Relaxed) {
                 answers.push(testbed_api.merge(&format!("{VERSION}?dryRun=All"), &unlisted));
-                // Not `eventually`: the pace of somebody who keeps trying.
-                thread::yield_now();
+                // The pace of many who keep trying.
+                poll(Duration::from_millis(1), || None::<()>);
             }
             answers
         });

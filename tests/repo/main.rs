@@ -11,4 +11,6 @@ mod demo;
 #[cfg(test)]
 mod manifests;
 #[cfg(test)]
+mod messages;
+#[cfg(test)]
 mod run;

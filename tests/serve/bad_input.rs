@@ -18,7 +18,7 @@ async fn bodies_that_are_no_review() {
     for (body, status, part) in [
         (Vec::new(), 400, "not an AdmissionReview"),
         (b"null".to_vec(), 400, "not an AdmissionReview"),
-        (b"[]".to_vec(), 400, "expected an AdmissionReview"),
+        (b"[]".to_vec(), 400, "invalid type: sequence"),
         (half.as_bytes().to_vec(), 400, "EOF"),
         (without_uid.into_bytes(), 400, "no uid"),
         (nested.into_bytes(), 400, "invalid type: sequence"),

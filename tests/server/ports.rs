@@ -35,7 +35,7 @@ async fn the_status_for_tools_and_for_people() {
     assert_eq!(status["readiness"]["waiting"][0], "stub: the test");
     assert_eq!(status["certificate"]["generation"], 1);
     assert_eq!(status["certificate"]["names"][0], "localhost");
-    assert!(status["certificate"]["not_after"].is_string());
+    assert!(status["certificate"]["notAfter"].is_string());
     let got = get(admin, "/").await;
     assert!(got.headers["content-type"].to_str().unwrap().starts_with("text/html"));
     assert!(got.headers.contains_key("content-security-policy"));

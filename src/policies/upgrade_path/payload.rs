@@ -254,7 +254,10 @@ impl PathStep<'_, '_> {
             Lookup::Release(release) => {
                 format!("{} does not say which versions {} can be reached from", release.source.name, release.version)
             }
-            Lookup::Missing => format!("no release source on this site knows {digest}"),
+            Lookup::Missing if self.upgrade.to.image.is_empty() => {
+                format!("no release source on this site knows {digest}")
+            }
+            Lookup::Missing => "no release source on this site knows that digest".into(),
         };
         let offer =
             self.upgrade.available(digest).map(|update| (&*update.version, "status.availableUpdates")).or_else(|| {
@@ -274,7 +277,8 @@ impl PathStep<'_, '_> {
                 _ => SUPPLY.into(),
             },
         };
-        let what = format!("whether {} may go to that release cannot be judged", self.current);
+        let target = if self.upgrade.to.image.is_empty() { &self.upgrade.to.version } else { &self.upgrade.to.image };
+        let what = format!("whether {} may go to {} cannot be judged", self.current, shown(target));
         judgement.unknown(FIELD, what, &missing, self.upgrade.steps());
     }
 }
