@@ -97,13 +97,13 @@ fn a_release_that_nobody_knows_is_refused_with_what_would_make_it_known() {
     let (guard, site) = (Guard::shared(), Site::new());
     assert_snapshot!(check(&guard, to_image(&site.unknown.image, false)), @r##"
     exit 1, HTTP 403, nothing stored
-    Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: whether 4.18.12 may go to that release cannot be judged.
-      why:   no release source on this site knows sha256:9999999999999999999999999999999999999999999999999999999999999999, so which versions it can be reached from is not known.
+    Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: whether 4.18.12 may go to registry.example:5000/ocp/release@sha256:9999999999999999999999999999999999999999999999999999999999999999 cannot be judged.
+      why:   no release source on this site knows that digest, so which versions it can be reached from is not known.
       works: oc adm release info -o json PULLSPEC, where its registry can be reached, tells version and metadata.previous: write them with the digest into a ReleaseCatalog file below --releases
       rule:  upgrade-path (airgate policies explain upgrade-path; it also tells the way out in an emergency)
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-identity: pass
-    audit: clusterversion.airgate.io upgrade-path: unknown: whether 4.18.12 may go to that release cannot be judged: no release source on this site knows sha256:9999999999999999999999999999999999999999999999999999999999999999, so which versions it can be reached from is not known
+    audit: clusterversion.airgate.io upgrade-path: unknown: whether 4.18.12 may go to registry.example:5000/ocp/release@sha256:9999999999999999999999999999999999999999999999999999999999999999 cannot be judged: no release source on this site knows that digest, so which versions it can be reached from is not known
     "##);
 }
 
@@ -229,11 +229,11 @@ fn an_offered_update_passes_where_its_payload_is_not_known() {
     let guard = offering(site.unknown.update(), "availableUpdates");
     assert_snapshot!(check(&guard, to(site.unknown.version, &site.unknown.image)), @r##"
     exit 0, HTTP 200, stored
-    Warning: upgrade-path: judged by status.availableUpdates alone, which offers 4.20.1 for this digest: no release source on this site knows sha256:9999999999999999999999999999999999999999999999999999999999999999
+    Warning: upgrade-path: judged by status.availableUpdates alone, which offers 4.20.1 for this digest: no release source on this site knows that digest
     clusterversion.config.openshift.io/version patched
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-identity: pass
-    audit: clusterversion.airgate.io upgrade-path: warn: judged by status.availableUpdates alone, which offers 4.20.1 for this digest: no release source on this site knows sha256:9999999999999999999999999999999999999999999999999999999999999999
+    audit: clusterversion.airgate.io upgrade-path: warn: judged by status.availableUpdates alone, which offers 4.20.1 for this digest: no release source on this site knows that digest
     "##);
 }
 
@@ -299,13 +299,13 @@ fn going_back_to_the_release_before_is_refused_across_a_minor() {
     let (guard, site) = (Guard::shared(), Site::new());
     assert_snapshot!(check(&guard, to(site.before.version, &site.before.image)), @r##"
     exit 1, HTTP 403, nothing stored
-    Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: whether 4.18.12 may go to that release cannot be judged.
-      why:   no release source on this site knows sha256:7777777777777777777777777777777777777777777777777777777777777777, so which versions it can be reached from is not known.
+    Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: whether 4.18.12 may go to registry.example:5000/ocp/release@sha256:7777777777777777777777777777777777777777777777777777777777777777 cannot be judged.
+      why:   no release source on this site knows that digest, so which versions it can be reached from is not known.
       works: oc adm release info -o json PULLSPEC, where its registry can be reached, tells version and metadata.previous: write them with the digest into a ReleaseCatalog file below --releases
       rule:  upgrade-path (airgate policies explain upgrade-path; it also tells the way out in an emergency)
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-identity: pass
-    audit: clusterversion.airgate.io upgrade-path: unknown: whether 4.18.12 may go to that release cannot be judged: no release source on this site knows sha256:7777777777777777777777777777777777777777777777777777777777777777, so which versions it can be reached from is not known
+    audit: clusterversion.airgate.io upgrade-path: unknown: whether 4.18.12 may go to registry.example:5000/ocp/release@sha256:7777777777777777777777777777777777777777777777777777777777777777 cannot be judged: no release source on this site knows that digest, so which versions it can be reached from is not known
     "##);
 }
 
