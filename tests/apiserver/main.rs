@@ -29,6 +29,8 @@ mod recorder;
 #[cfg(test)]
 mod server;
 #[cfg(test)]
+mod shipped_policy;
+#[cfg(test)]
 mod step;
 #[cfg(test)]
 mod testbed;
