@@ -66,7 +66,7 @@ impl Api {
                 Err(error) => return Answer { code: 0, body: error.to_string().into(), warnings: vec![] },
             };
             let (head, body) = response.into_parts();
-            let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+            let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
             let text = || String::from_utf8_lossy(&body).into_owned();
             let body = serde_json::from_slice(&body).unwrap_or_else(|_| text().into());
             Answer { code: head.status.as_u16(), body, warnings: warnings(&head.headers) }

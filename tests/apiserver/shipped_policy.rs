@@ -200,6 +200,12 @@ fn storable(object: &Value) -> Value {
     whole
 }
 
+/// Asks for the InternalReleaseImage to be deleted, as a dry run.
+fn deletion(api: &Api, crd: Crd) -> Answer {
+    let image = if crd == Crd::V1alpha1 { IMAGE.replace("/v1/", "/v1alpha1/") } else { IMAGE.to_owned() };
+    api.delete(&format!("{image}?dryRun=All"))
+}
+
 struct Bench {
     /// Its client is the one who makes the situations.
     guard: Guard,
@@ -271,11 +277,6 @@ impl Bench {
         self.make(&objects, &|_| {});
     }
 
-    fn deletion(&self, api: &Api, crd: Crd) -> Answer {
-        let image = if crd == Crd::V1alpha1 { IMAGE.replace("/v1/", "/v1alpha1/") } else { IMAGE.to_owned() };
-        api.delete(&format!("{image}?dryRun=All"))
-    }
-
     /// Sends a row's request.
     fn ask(&self, situations: &Situations, row: &Row) -> Answer {
         let case = situations.case(row);
@@ -286,7 +287,7 @@ impl Bench {
             (Request::Dry, Some(patch)) => {
                 self.admin.merge(&format!("{IMAGE}{dry}"), patch.merge.as_ref().expect("a merge patch"))
             }
-            (Request::Dry, None) => self.deletion(&self.admin, row.crd),
+            (Request::Dry, None) => deletion(&self.admin, row.crd),
         }
     }
 
@@ -326,7 +327,7 @@ impl Bench {
             self.guard.api.create(collection, object).success();
         }
         self.nothing_known(situations, crd);
-        let refused = || self.deletion(&self.admin, crd).code != 200;
+        let refused = || deletion(&self.admin, crd).code != 200;
         eventually("the shipped policy is in force", || refused().then_some(()));
         judge(Shipped::Bound, answers, &Self::policy_has_seen);
 
@@ -342,6 +343,13 @@ impl Bench {
             self.guard.api.delete(&format!("{BINDINGS}/{name}")).success();
             self.guard.api.delete(&format!("{POLICIES}/{name}")).success();
         }
+        self.wait_for_nobody(situations, crd);
+    }
+
+    fn wait_for_nobody(&self, situations: &Situations, crd: Crd) {
+        self.nothing_known(situations, crd);
+        let nobody = || deletion(&self.admin, crd).code == 200;
+        eventually("the API server asks nobody", || nobody().then_some(()));
     }
 
     /// Waits until policies are judged with the ClusterVersion that is stored.
@@ -362,7 +370,7 @@ impl Bench {
 
     /// Lets the API server ask airgate, about everybody but the one who makes the situations.
     fn register(&self, crd: Crd) {
-        let code = |api: &Api| self.deletion(api, crd).code;
+        let code = |api: &Api| deletion(api, crd).code;
         self.guard.register_by(|_| code(&self.admin) == 403);
         let mut webhooks = self.admin.get(WEBHOOKS).expect("airgate's registration");
         let condition = json!({"name": "not-the-situation",
@@ -394,16 +402,13 @@ impl Bench {
     fn run(&mut self, situations: &Situations, crd: Crd, answers: &mut Answers) {
         self.install_crd(crd);
         self.shipped(situations, crd, &mut answers.shipped);
-        self.nothing_known(situations, crd);
         self.guard.configure(Some(json!({"retain": "in-use"})));
         self.register(crd);
         self.airgate(situations, crd, &mut answers.in_use);
         self.guard.configure(None);
         self.airgate(situations, crd, &mut answers.default);
         self.guard.testbed.delete("validatingwebhookconfiguration/airgate");
-        self.nothing_known(situations, crd);
-        let nobody = || self.deletion(&self.admin, crd).code == 200;
-        eventually("the API server asks nobody", || nobody().then_some(()));
+        self.wait_for_nobody(situations, crd);
     }
 }
 
