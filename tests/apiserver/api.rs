@@ -30,12 +30,25 @@ pub struct Answer {
 
 impl Api {
     pub fn of(testbed: &Testbed) -> Self {
+        Self::with(testbed, |_| {})
+    }
+
+    /// Of somebody else who may do anything.
+    pub fn impersonating(testbed: &Testbed, user: &str) -> Self {
+        Self::with(testbed, |config| {
+            config.auth_info.impersonate = Some(user.to_owned());
+            config.auth_info.impersonate_groups = Some(vec!["system:masters".to_owned()]);
+        })
+    }
+
+    fn with(testbed: &Testbed, change: impl FnOnce(&mut Config)) -> Self {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
         let kubeconfig = Kubeconfig::read_from(testbed.kubeconfig()).expect("the testbed's kubeconfig");
         let client = runtime.block_on(async {
             let mut config =
                 Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.expect("a config");
             config.default_retry = false;
+            change(&mut config);
             Client::try_from(config).expect("a client")
         });
         Self { runtime, client }

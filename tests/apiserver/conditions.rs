@@ -163,7 +163,7 @@ impl Proof {
 }
 
 /// A case leaves out what no verdict rests on; the CRDs demand it.
-fn complete(object: &Value) -> Value {
+pub fn complete(object: &Value) -> Value {
     let mut object = object.clone();
     let fill = |value: &mut Value, field: &str, default: Value| {
         if let Some(fields) = value.as_object_mut() {
@@ -187,7 +187,8 @@ fn complete(object: &Value) -> Value {
     let Some(status) = object.get_mut("status").filter(|status| status.is_object()) else { return object };
     conditions(status);
     for list in ["releases", "conditionalUpdates"] {
-        status[list].as_array_mut().into_iter().flatten().for_each(conditions);
+        // Not by index, which would add a null where there is none.
+        status.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten().for_each(conditions);
     }
     if object["kind"] == "ClusterVersion" {
         let status = &mut object["status"];

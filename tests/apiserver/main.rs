@@ -35,6 +35,8 @@ mod rights;
 #[cfg(test)]
 mod server;
 #[cfg(test)]
+mod shipped_policy;
+#[cfg(test)]
 mod step;
 #[cfg(test)]
 mod testbed;
