@@ -1,8 +1,8 @@
 //! The API server without kubectl: for what kubectl would not send, and for the many requests whose
 //! printed form does not matter.
 
-use axum::http::Request;
-use http_body_util::{BodyExt as _, Collected};
+use axum::http::{HeaderMap, Request};
+use http_body_util::BodyExt as _;
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -26,6 +26,7 @@ pub struct Answer {
     /// 0 where there was no HTTP answer at all.
     pub code: u16,
     pub body: Value,
+    pub warnings: Vec<String>,
 }
 
 impl Api {
@@ -62,13 +63,13 @@ impl Api {
         self.runtime.block_on(async {
             let response = match self.client.send(request).await {
                 Ok(response) => response,
-                Err(error) => return Answer { code: 0, body: error.to_string().into() },
+                Err(error) => return Answer { code: 0, body: error.to_string().into(), warnings: vec![] },
             };
             let (head, body) = response.into_parts();
-            let body = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
+            let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
             let text = || String::from_utf8_lossy(&body).into_owned();
             let body = serde_json::from_slice(&body).unwrap_or_else(|_| text().into());
-            Answer { code: head.status.as_u16(), body }
+            Answer { code: head.status.as_u16(), body, warnings: warnings(&head.headers) }
         })
     }
 
@@ -107,4 +108,14 @@ impl Answer {
         assert!((200..300).contains(&self.code), "{} {:#}", self.code, self.body);
         self.body
     }
+}
+
+/// The texts of `Warning: 299 - "..."` headers.
+fn warnings(headers: &HeaderMap) -> Vec<String> {
+    let text = |value: &axum::http::HeaderValue| {
+        let quoted = String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let text = quoted.split_once('"').map_or("", |(_, text)| text).trim_end_matches('"');
+        text.replace("\\\"", "\"")
+    };
+    headers.get_all("warning").iter().map(text).collect()
 }
