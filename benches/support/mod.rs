@@ -15,7 +15,7 @@ pub struct Size {
 /// A cluster just installed; one after years of updates; the most that a watched update graph brings along.
 pub const SIZES: [Size; 3] = [
     Size { name: "5k", history: 1, available: 0, conditional: 0 },
-    Size { name: "51k", history: 60, available: 27, conditional: 3 },
+    Size { name: "51k", history: 60, available: 20, conditional: 2 },
     Size { name: "850k", history: 100, available: 150, conditional: 273 },
 ];
 
