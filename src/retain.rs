@@ -9,7 +9,7 @@ use crate::objects::machine_config::MachineConfigPool;
 use crate::pullspec::Digest;
 use crate::release::Catalog;
 use crate::settings::Retain;
-use crate::version::Version;
+use crate::version;
 
 /// One release that something holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,11 +169,7 @@ impl Keeper<'_> {
             _ => version.to_owned(),
         };
         let same_digest = |kept: &Kept| kept.digest.zip(digest).map(|(a, b)| self.catalog.same_release(a, b));
-        let same_version = |kept: &Kept| {
-            !version.is_empty()
-                && (kept.version == version
-                    || Version::parse(&kept.version).is_some_and(|v| Some(v) == Version::parse(&version)))
-        };
+        let same_version = |kept: &Kept| !version.is_empty() && version::same(&kept.version, &version);
         // Digests decide where both are known; one version can be two releases (single and multi).
         let same = |kept: &&mut Kept| same_digest(kept).unwrap_or_else(|| same_version(kept));
         if let Some(kept) = self.kept.iter_mut().find(same) {

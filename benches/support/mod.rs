@@ -16,7 +16,7 @@ pub struct Size {
 pub const SIZES: [Size; 3] = [
     Size { name: "5k", history: 1, available: 0, conditional: 0 },
     Size { name: "51k", history: 60, available: 20, conditional: 2 },
-    Size { name: "850k", history: 100, available: 150, conditional: 273 },
+    Size { name: "850k", history: 100, available: 150, conditional: 285 },
 ];
 
 /// What the request does.
@@ -129,9 +129,10 @@ fn cluster_version(size: Size, target: &str) -> Value {
     let mut history: Vec<Value> = (0..size.history).map(history_entry).collect();
     history[0]["version"] = json!(CURRENT);
     history[0]["image"] = json!(image(CURRENT));
+    let capabilities = if size.available == 0 { &CAPABILITIES[..3] } else { &CAPABILITIES };
     let status = json!({
         "availableUpdates": some((0..size.available).map(|number| release(&format!("4.18.{}", 13 + number)))),
-        "capabilities": {"enabledCapabilities": CAPABILITIES, "knownCapabilities": CAPABILITIES},
+        "capabilities": {"enabledCapabilities": capabilities, "knownCapabilities": capabilities},
         "conditionalUpdates": some((0..size.conditional).map(conditional_update)),
         "conditions": conditions(),
         "desired": release(CURRENT),
@@ -195,7 +196,7 @@ fn history_entry(age: usize) -> Value {
 
 fn release(version: &str) -> Value {
     json!({
-        "channels": ["candidate-4.18", "candidate-4.19", "eus-4.18", "fast-4.18", "fast-4.19", "stable-4.18"],
+        "channels": ["candidate-4.18", "eus-4.18", "fast-4.18", "stable-4.18"],
         "image": image(version),
         "url": "https://access.redhat.com/errata/RHSA-2026:10815",
         "version": version,
