@@ -202,7 +202,7 @@ pub(crate) use into_owned;
 
 /// What airgate reads of `metadata`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct Metadata<'a> {
     #[serde(borrow)]
     pub name: Str<'a>,
@@ -220,7 +220,7 @@ impl Metadata<'_> {
 
 /// The annotations that mean something to airgate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "an object")]
 pub struct Annotations<'a> {
     /// The break-glass of settled question 6.
     #[serde(borrow, rename = "airgate.io/override")]
@@ -232,7 +232,7 @@ pub struct Annotations<'a> {
 
 /// One entry of a `conditions` list. Reasons are not API: rules look at type and status.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "an object")]
 pub struct Condition<'a> {
     #[serde(borrow, rename = "type")]
     pub kind: Str<'a>,

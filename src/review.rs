@@ -106,7 +106,7 @@ impl Subject<'_> {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "an object")]
 pub struct UserInfo<'a> {
     #[serde(borrow)]
     pub username: Str<'a>,
@@ -115,7 +115,7 @@ pub struct UserInfo<'a> {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
 struct Envelope<'a> {
     #[serde(borrow)]
     api_version: Str<'a>,
@@ -124,7 +124,7 @@ struct Envelope<'a> {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
 struct Request<'a> {
     #[serde(borrow)]
     uid: Str<'a>,
@@ -142,7 +142,7 @@ struct Request<'a> {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, expecting = "an object")]
 struct Resource<'a> {
     #[serde(borrow)]
     group: Str<'a>,
@@ -157,7 +157,7 @@ impl Resource<'_> {
 
 /// An object taken apart but not yet understood.
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, expecting = "an object")]
 struct Parts<'a> {
     #[serde(borrow, deserialize_with = "object")]
     metadata: Metadata<'a>,
@@ -208,6 +208,9 @@ struct Fault {
 
 impl<'a> Request<'a> {
     fn subject(self, cluster: &Snapshot) -> Result<Subject<'a>, Fault> {
+        if self.resource.resource.is_empty() {
+            return Err(Fault { message: "the request names no resource".into(), malformed_object: false });
+        }
         if !self.sub_resource.is_empty() {
             return Ok(Subject::Other(self.resource.name()));
         }

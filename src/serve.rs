@@ -117,11 +117,10 @@ async fn facts(config: &ConfigFile, readiness: &Readiness, tasks: &mut Tasks) ->
 
 fn server_settings(config: &ConfigFile) -> Result<ServerSettings> {
     let dir: PathBuf = match (&config.tls_dir, &config.self_signed) {
-        (Some(_), Some(_)) => bail!("--tls-dir and --self-signed exclude each other: give one of them"),
         (None, None) => bail!(
             "no certificate: give --tls-dir DIR with tls.crt and tls.key, or --self-signed DIR to have them made; airgate never serves plain HTTP"
         ),
-        (Some(dir), None) => dir.clone(),
+        (Some(dir), _) => dir.clone(),
         (None, Some(dir)) => {
             self_signed::ensure(dir, &[])?;
             dir.clone()

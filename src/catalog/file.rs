@@ -68,9 +68,31 @@ fn ours(document: &Value, faults: &mut Faults) -> bool {
             faults
                 .add(format!("{version} {kind:?} has no meaning in a directory of releases, {API_VERSION} {KIND} has"));
         }
-        _ => {}
+        _ => {
+            if let Some(hint) = mistaken(document) {
+                faults.add(hint);
+            }
+        }
     }
     false
+}
+
+/// What somebody most likely meant as a catalog; other documents may lie beside one without a word.
+fn mistaken(document: &Value) -> Option<String> {
+    let head = format!("a catalog begins with apiVersion: {API_VERSION} and kind: {KIND}");
+    let has = |pointer: &str| document.pointer(pointer).is_some();
+    if !document.is_object() {
+        return Some(format!("{} is no document with releases; {head}", show(document)));
+    }
+    if has("/metadata/previous") || (has("/digest") && has("/references")) {
+        return Some(format!(
+            "is what oc adm release info prints; {head}, and releases: with digest (listDigest where there is one), version and previous of it"
+        ));
+    }
+    if document.pointer("/data").is_some_and(|data| data.to_string().contains(KIND)) {
+        return Some("is a ConfigMap manifest: mount it, or give the file inside it".into());
+    }
+    has("/releases").then(|| format!("has releases, but {head}"))
 }
 
 fn catalog(document: &Map<String, Value>, source: &Source, faults: &mut Faults) -> Vec<Release> {

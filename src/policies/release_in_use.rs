@@ -66,15 +66,34 @@ fn judge(context: &Context<'_>, judgement: &mut Judgement) {
         why: format!("neither a digest nor its name says whether {} holds {}", shown(&bundle.name), kept.name()),
         remedy: "oc get internalreleaseimage cluster -o yaml; oc get machineconfignodes -o yaml".into(),
     }));
-    // One missing fact is enough to say; the rest would be the same denial again.
     if let Some(first) = missing.first() {
         let what = if whole_object {
             "whether the cluster still needs a release of this InternalReleaseImage cannot be judged".to_owned()
         } else {
             format!("whether the cluster still needs {} cannot be judged", names(&removed))
         };
-        judgement.unknown(FIELD, what, first, unknown_names.into_iter().map(step).collect());
+        let steps = unknown_names.into_iter().map(step).collect();
+        judgement.unknown(FIELD, what, &Missing { why: together(&missing), ..first.clone() }, steps);
+        // All that is missing is named at once: nobody wants to hear of it fact by fact.
+        if let Some(outcome) = judgement.outcomes.last_mut() {
+            outcome.text.works = remedies(&missing);
+        }
     }
+}
+
+fn together(missing: &[Missing]) -> String {
+    let whys: Vec<&str> = missing.iter().map(|missing| &*missing.why).collect();
+    whys.join("; ")
+}
+
+fn remedies(missing: &[Missing]) -> Vec<String> {
+    let mut remedies: Vec<String> = vec![];
+    for Missing { remedy, .. } in missing {
+        if !remedies.contains(remedy) {
+            remedies.push(remedy.clone());
+        }
+    }
+    remedies
 }
 
 fn dropped(

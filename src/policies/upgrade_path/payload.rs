@@ -254,6 +254,9 @@ impl PathStep<'_, '_> {
             Lookup::Release(release) => {
                 format!("{} does not say which versions {} can be reached from", release.source.name, release.version)
             }
+            Lookup::Missing if self.context.catalog.is_empty() => {
+                "airgate was given no release at all (--releases)".into()
+            }
             Lookup::Missing if self.upgrade.to.image.is_empty() => {
                 format!("no release source on this site knows {digest}")
             }
