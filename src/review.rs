@@ -10,6 +10,7 @@ use crate::cluster::Snapshot;
 use crate::objects::cluster_version::{ClusterVersion, Status};
 use crate::objects::internal_release_image::InternalReleaseImage;
 use crate::objects::{MapOnly, Metadata, Str, nullable, object};
+use crate::text::shown;
 
 /// What reached us and cannot be judged. Only [`BadInput::uid`] decides how it is answered: with a uid
 /// by a review that refuses, without one by a transport status.
@@ -172,6 +173,11 @@ impl<'a> Review<'a> {
     /// # Errors
     /// [`BadInput`], with the uid wherever the body still shows one.
     pub fn decode(body: &'a [u8], cluster: &Snapshot) -> Result<Self, BadInput> {
+        // A fault quotes the request, and goes to a log and a terminal.
+        Self::read(body, cluster).map_err(|bad| BadInput { message: shown(&bad.message).into_owned(), ..bad })
+    }
+
+    fn read(body: &'a [u8], cluster: &Snapshot) -> Result<Self, BadInput> {
         let text = std::str::from_utf8(body).map_err(|error| {
             bad(body, format!("the body is not UTF-8 (byte {}); the API server sends JSON", error.valid_up_to()))
         })?;

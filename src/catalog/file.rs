@@ -255,8 +255,11 @@ mod tests {
     fn other_documents_are_skipped_unless_they_claim_to_be_ours() {
         for (text, expected) in [
             ("kind: ConfigMap\napiVersion: v1", Ok(())),
-            ("- 1", Ok(())),
-            ("just text", Ok(())),
+            ("- 1", Err("is no document with releases")),
+            ("just text", Err("a catalog begins with")),
+            ("releases: []", Err("has releases, but a catalog begins with")),
+            ("digest: x\nreferences: {}", Err("oc adm release info prints")),
+            ("kind: ConfigMap\ndata: {c.yaml: 'kind: ReleaseCatalog'}", Err("is a ConfigMap manifest")),
             ("kind: Config\napiVersion: airgate.io/v1alpha1", Err("no meaning in a directory of releases")),
             ("kind: ReleaseCatalog\napiVersion: airgate.io/v1", Err("has apiVersion airgate.io/v1alpha1")),
             ("kind: ReleaseCatalog", Err("has apiVersion airgate.io/v1alpha1")),

@@ -73,6 +73,9 @@ pub struct Status<'a> {
     pub conditional_updates: Vec<ConditionalUpdate<'a>>,
     #[serde(deserialize_with = "objects")]
     pub conditions: Vec<Condition<'a>>,
+    /// The `metadata.generation` that the CVO has seen.
+    #[serde(deserialize_with = "nullable")]
+    pub observed_generation: i64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -171,7 +174,7 @@ into_owned! {
     ClusterVersion { metadata, spec, status }
     Spec { desired_update, channel, upstream }
     DesiredUpdate { version, image, architecture, force, mode }
-    Status { desired, history, available_updates, conditional_updates, conditions }
+    Status { desired, history, available_updates, conditional_updates, conditions, observed_generation }
     Release { version, image, architecture }
     HistoryEntry { state, version, image, started_time }
     ConditionalUpdate { release, risks, conditions }

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::{Metadata, Str, into_owned, object, objects};
+use super::{Metadata, Str, bundles, into_owned, object};
 
 /// The singleton's name, which its CRD demands.
 pub const NAME: &str = "cluster";
@@ -22,7 +22,7 @@ pub struct InternalReleaseImage<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct Releases<'a> {
-    #[serde(borrow, deserialize_with = "objects")]
+    #[serde(borrow, deserialize_with = "bundles")]
     pub releases: Vec<BundleEntry<'a>>,
 }
 

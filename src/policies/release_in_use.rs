@@ -57,11 +57,14 @@ fn judge(context: &Context<'_>, judgement: &mut Judgement) {
         judgement
             .warn(FIELD, Text::new(what, format!("nothing runs it any more, but {}", kept.held_by(Retain::History))));
     }
-    let unknown_names: Vec<&str> = match (&held.undecided[..], whole_object) {
-        ([], true) => vec!["delete"],
-        ([], false) => removed.iter().map(|bundle| &*bundle.name).collect(),
-        (undecided, _) => undecided.iter().map(|(bundle, _)| &*bundle.name).collect(),
-    };
+    // A missing fact leaves everything unjudged that is not denied anyway, so an override has to name all of that.
+    let mut unknown_names: Vec<&str> = held.undecided.iter().map(|(bundle, _)| &*bundle.name).collect();
+    if !missing.is_empty() && whole_object {
+        unknown_names.push("delete");
+    } else if !missing.is_empty() {
+        let denied = |bundle: &&Bundle| held.denied.iter().any(|(known, _)| known.name == bundle.name);
+        unknown_names = removed.iter().filter(|bundle| !denied(bundle)).map(|bundle| &*bundle.name).collect();
+    }
     missing.extend(held.undecided.iter().map(|(bundle, kept)| Missing {
         why: format!("neither a digest nor its name says whether {} holds {}", shown(&bundle.name), kept.name()),
         remedy: "oc get internalreleaseimage cluster -o yaml; oc get machineconfignodes -o yaml".into(),
@@ -141,6 +144,12 @@ fn kept(context: &Context<'_>, judgement: &mut Judgement, missing: &mut Vec<Miss
             cluster.cluster_version.known()
         }
     };
+    if cv.is_some_and(|cv| cv.status.history.is_empty()) {
+        missing.push(Missing {
+            why: "ClusterVersion version has an empty status.history, so what the cluster ran is not known".into(),
+            remedy: "oc get clusterversion version -o yaml; the CVO writes its status".into(),
+        });
+    }
     let mut kept = cv.map(|cv| retain::held_by_cluster_version(cv, context.catalog)).unwrap_or_default();
     if cv.is_some_and(|cv| cv.status.desired.version.is_empty() && cv.status.desired.digest().is_none()) {
         missing.push(Missing {

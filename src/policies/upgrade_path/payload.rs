@@ -133,7 +133,8 @@ impl PathStep<'_, '_> {
             Some(digest) => self.upgrade.current_digest == Some(digest),
             None => stored.image.is_empty() && Version::parse(&stored.version).as_ref() == Some(&self.current),
         };
-        refused && (!stored.named() || is_desired)
+        // Set to something else, that one was refused, if the CVO has seen it: else it was written a moment ago.
+        refused && (!stored.named() || is_desired || self.upgrade.unseen)
     }
 
     fn known_risks(&self, digest: Digest, version: &str, judgement: &mut Judgement) {
