@@ -176,11 +176,10 @@ struct Keeper<'c> {
 impl Keeper<'_> {
     /// Adds a holder to the release it holds; what one mention leaves open another may fill.
     fn add(&mut self, version: &str, digest: Option<Digest>, holder: Holder) {
-        let version = match digest.and_then(|d| self.catalog.get(d)) {
-            Some(release) if version.is_empty() => release.version.to_string(),
-            // Bundle names have no build metadata, and equality leaves it out.
-            _ => version.split('+').next().unwrap_or_default().to_owned(),
-        };
+        let of_catalog = digest.and_then(|digest| self.catalog.get(digest)).filter(|_| version.is_empty());
+        let version = of_catalog.map_or_else(|| version.to_owned(), |release| release.version.to_string());
+        // Bundle names have no build metadata, and equality leaves it out.
+        let version = version.split('+').next().unwrap_or_default().to_owned();
         // Digests decide where both are known (one version can be two releases, single and multi), unless the
         // versions contradict that: then both names must be kept.
         let same = |kept: &&mut Kept| {
