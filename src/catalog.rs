@@ -85,6 +85,10 @@ pub fn fingerprint(directories: &[PathBuf]) -> u64 {
 }
 
 #[cfg(test)]
+#[path = "catalog/tests.rs"]
+mod source_tests;
+
+#[cfg(test)]
 mod tests {
     use std::fs;
     use std::path::Path;

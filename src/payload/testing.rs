@@ -3,8 +3,9 @@
 //! Names nothing of this crate: the tests of the command line include it too.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
-use std::io::Write;
+use std::io::Write as _;
 use std::path::Path;
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -18,8 +19,11 @@ pub const METADATA: &str = "release-manifests/release-metadata";
 pub const REFERENCES: &str = "release-manifests/image-references";
 
 pub fn sha256(bytes: &[u8]) -> String {
-    let hex: String = digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{hex}")
+    let mut text = String::from("sha256:");
+    for byte in digest(&SHA256, bytes).as_ref() {
+        write!(text, "{byte:02x}").unwrap();
+    }
+    text
 }
 
 /// Blobs by digest.

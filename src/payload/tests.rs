@@ -242,7 +242,7 @@ fn a_list_is_one_release_by_its_own_digest() {
     let lone = read(&store, digest(&shards[0])).unwrap();
     assert!(lone.lone_shard && lone.architecture == "multi", "{lone:?}");
 
-    let converted = store.image(OCI, "arm64", &[layer.clone()]);
+    let converted = store.image(OCI, "arm64", &[layer]);
     let top = store.index(OCI_INDEX, &[converted, shards[0].clone()]);
     assert!(read(&store, digest(&top)).unwrap().rewritten);
 

@@ -11,4 +11,10 @@ mod demo;
 #[cfg(test)]
 mod manifests;
 #[cfg(test)]
+mod releases;
+#[cfg(test)]
 mod run;
+#[cfg(test)]
+#[expect(dead_code, reason = "the library's own tests use the rest")]
+#[path = "../../src/payload/testing.rs"]
+mod testing;
