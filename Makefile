@@ -18,8 +18,10 @@ lint: ## formatting and lints
 fmt: ## format the code
 	cargo fmt
 
-bench: ## benchmarks
-	cargo bench
+bench: ## measure: prints the tables of docs/performance.md (some 2 minutes after the build)
+	cargo bench --no-run
+	cargo bench --bench reviews -- --quiet
+	cargo bench --bench load
 
 demo: ## see it judge six upgrades, without a cluster
 	cargo run --release -- demo

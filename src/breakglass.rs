@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use crate::review::UserInfo;
 use crate::text::shown;
-use crate::version::Version;
+use crate::version;
 
 pub const ANNOTATION: &str = "airgate.io/override";
 /// An override is for now, not for ever.
@@ -93,7 +93,7 @@ impl Use<'_> {
     }
 
     fn fault(&self, entry: &Entry, step: &Step) -> Option<String> {
-        if !same(&entry.from, &step.from) || !same(&entry.target, &step.target) {
+        if !version::same(&entry.from, &step.from) || !version::same(&entry.target, &step.target) {
             return Some(format!("is for {} -> {}", shown(&entry.from), shown(&entry.target)));
         }
         if entry.expires <= self.now {
@@ -112,11 +112,6 @@ impl Use<'_> {
 #[must_use]
 pub fn in_force(expires: Timestamp, now: Timestamp) -> bool {
     now < expires && expires.duration_since(now) <= LONGEST
-}
-
-/// Versions as versions, everything else to the letter.
-fn same(a: &str, b: &str) -> bool {
-    a == b || Version::parse(a).is_some_and(|a| Some(a) == Version::parse(b))
 }
 
 #[cfg(test)]

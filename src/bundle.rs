@@ -79,7 +79,15 @@ impl Bundle {
 
     #[must_use]
     pub fn is_named_for(&self, version: &str) -> bool {
-        !version.is_empty() && SUFFIXES.iter().any(|suffix| cut(&format!("{PREFIX}{version}{suffix}")) == self.name)
+        let Some(named) = self.name.strip_prefix(PREFIX) else { return false };
+        if version.is_empty() || self.name.len() > NAME_MAX {
+            return false;
+        }
+        let is_cut = self.name.len() == NAME_MAX;
+        match named.strip_prefix(version) {
+            Some(rest) => SUFFIXES.iter().any(|suffix| *suffix == rest || (is_cut && suffix.starts_with(rest))),
+            None => is_cut && version.starts_with(named),
+        }
     }
 
     fn name_decides(&self, kept: &Kept) -> Match {
@@ -113,10 +121,6 @@ pub fn holding<'b>(bundles: &'b [Bundle], kept: &Kept, catalog: &Catalog) -> Vec
         return found.into_iter().filter(|(bundle, _)| named(bundle)).collect();
     }
     found
-}
-
-fn cut(name: &str) -> &str {
-    name.get(..NAME_MAX).unwrap_or(name)
 }
 
 fn starts_with_version(text: &str) -> bool {

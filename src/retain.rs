@@ -9,7 +9,7 @@ use crate::objects::machine_config::MachineConfigPool;
 use crate::pullspec::Digest;
 use crate::release::Catalog;
 use crate::settings::Retain;
-use crate::version::Version;
+use crate::version;
 
 /// One release that something holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,13 +180,11 @@ impl Keeper<'_> {
             Some(release) if version.is_empty() => release.version.to_string(),
             _ => version.to_owned(),
         };
-        let same_version = Version::parse(&version);
         // Digests decide where both are known (one version can be two releases, single and multi), unless the
         // versions contradict that: then both names must be kept.
         let same = |kept: &&mut Kept| {
-            let versions = (!version.is_empty() && !kept.version.is_empty()).then(|| {
-                kept.version == version || (same_version.is_some() && Version::parse(&kept.version) == same_version)
-            });
+            let versions =
+                (!version.is_empty() && !kept.version.is_empty()).then(|| version::same(&kept.version, &version));
             let digests = kept.digest.zip(digest).map(|(a, b)| self.catalog.same_release(a, b));
             match (digests, versions) {
                 (Some(digests), versions) => digests && versions != Some(false),

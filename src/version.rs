@@ -28,6 +28,14 @@ impl Version {
     }
 }
 
+/// Whether two texts are the same, or are versions that are equal.
+#[must_use]
+pub fn same(a: &str, b: &str) -> bool {
+    // Equal versions differ in their build metadata at most, so hardly any pair has to be parsed.
+    let alike = a.split('+').next() == b.split('+').next();
+    a == b || (alike && Version::parse(a).is_some_and(|a| Some(a) == Version::parse(b)))
+}
+
 impl PartialEq for Version {
     fn eq(&self, other: &Self) -> bool {
         self.0.cmp_precedence(&other.0) == Ordering::Equal
@@ -76,6 +84,20 @@ mod tests {
             ("5.0.0", "4.22.0", false),
         ] {
             assert_eq!(Version::parse(a) == Version::parse(b), same, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn texts_of_one_version() {
+        for (a, b, expected) in [
+            ("4.19.9", "4.19.9+amd64", true),
+            ("4.19.9+x", "4.19.9+y", true),
+            ("4.19.9", "4.19.90", false),
+            ("latest", "latest", true),
+            ("latest+x", "latest+y", false),
+            ("", "+x", false),
+        ] {
+            assert_eq!((same(a, b), same(b, a)), (expected, expected), "{a} {b}");
         }
     }
 

@@ -75,11 +75,13 @@ pub fn run(file: &CaseFile, case: &Case) -> Outcome {
     }
 }
 
-/// A request that was not judged: `unknown` or bad input, and the text.
-type Refused = (&'static str, u16, String);
+/// A request that was not judged: `unknown` or bad input, its code, and the text.
+pub type Refused = (&'static str, u16, String);
 
 impl Situation {
-    fn judge(&self) -> Result<Judged, Refused> {
+    /// # Errors
+    /// Where the request is not judged at all.
+    pub fn judge(&self) -> Result<Judged, Refused> {
         let review = self.review.as_ref().map_err(|no_review| match no_review {
             NoReview::Unknown(text) => ("unknown", 0, text.clone()),
             NoReview::Bad(text) => ("bad input", 0, text.clone()),

@@ -1,6 +1,7 @@
 //! `airgate serve`: the webhook.
 
 use std::io::IsTerminal;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -13,6 +14,9 @@ use super::source::SourceArgs;
 use crate::config::ConfigFile;
 use crate::serve::Server;
 use crate::shutdown;
+
+/// A core answers thousands of reviews a second; on a node with a hundred cores more threads would only hold memory.
+const WORKERS_MAX: usize = 4;
 
 #[derive(Debug, Args)]
 pub struct ServeArgs {
@@ -64,7 +68,8 @@ impl ServeArgs {
 pub fn run(args: &ServeArgs) -> Result<ExitCode> {
     log_to_stderr();
     let config = args.config()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let workers = std::thread::available_parallelism().map_or(1, NonZero::get).min(WORKERS_MAX);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build()?;
     let served = runtime.block_on(async {
         let signals = shutdown::signals()?;
         let server = match Server::bind(&config).await {

@@ -15,7 +15,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -35,6 +35,8 @@ const HEADER_BYTES: u32 = 32 << 10;
 const H1_BUFFER_BYTES: usize = 64 << 10;
 /// For the first request of a connection that came in just before the port closed.
 const LAST_CALL: Duration = Duration::from_secs(3);
+/// rustls asks the socket for 4 KiB at a time; a whole record (16 KiB) and more come with one system call.
+const TLS_READ_BYTES: usize = 32 << 10;
 /// How often the watchman looks, at most; with shorter limits (tests) more often.
 const WATCH: Duration = Duration::from_secs(1);
 
@@ -59,6 +61,7 @@ impl Port {
         let end = match &self.tls {
             None => self.http1(stream, activity, shutdown).await,
             Some(tls) => {
+                let stream = BufReader::with_capacity(TLS_READ_BYTES, stream);
                 let handshake = TlsAcceptor::from(tls.config()).accept(stream);
                 let handshake = tokio::time::timeout(self.limits.handshake, handshake);
                 let too_late = async {

@@ -1,9 +1,6 @@
 //! Stepping stones: how to reach a release in several supported hops out of what is on site.
 
-use std::collections::{HashMap, VecDeque};
-
 use super::{Catalog, Release};
-use crate::pullspec::Digest;
 use crate::version::Version;
 
 /// The first hop from `current` on a shortest way to `target` through releases of the catalog.
@@ -17,27 +14,24 @@ pub fn stepping_stone<'a>(
     target: &Release,
     fits: impl Fn(&Release) -> bool,
 ) -> Option<&'a Release> {
-    // Hops still to go from each release on site, breadth first backwards from the target.
-    let candidates: Vec<&Release> = catalog.releases().filter(|release| fits(release)).collect();
-    let mut hops: HashMap<Digest, usize> = HashMap::from([(target.digest, 0)]);
-    let mut queue = VecDeque::from([target]);
-    while let Some(next) = queue.pop_front() {
-        let distance = hops.get(&next.digest).map_or(0, |hops| hops + 1);
-        for candidate in &candidates {
-            if next.lists(&candidate.version) == Some(true) && !hops.contains_key(&candidate.digest) {
-                hops.insert(candidate.digest, distance);
-                queue.push_back(candidate);
-            }
+    // Backwards from the target, all releases that are one hop further away at a time.
+    let mut unreached: Vec<&Release> =
+        catalog.releases().filter(|release| release.digest != target.digest && fits(release)).collect();
+    let mut reached = vec![target];
+    while !reached.is_empty() {
+        let leads_on = |candidate: &&Release| reached.iter().any(|next| next.lists(&candidate.version) == Some(true));
+        let (further, rest): (Vec<_>, Vec<_>) = unreached.into_iter().partition(leads_on);
+        let can_be_first = |release: &&&Release| release.version != *current && release.lists(current) == Some(true);
+        let best = further
+            .iter()
+            .filter(can_be_first)
+            .max_by(|one, other| one.version.cmp(&other.version).then(other.digest.cmp(&one.digest)));
+        if let Some(best) = best {
+            return Some(best);
         }
+        (reached, unreached) = (further, rest);
     }
-    candidates
-        .into_iter()
-        .filter(|release| release.version != *current && release.lists(current) == Some(true))
-        .filter_map(|release| Some((hops.get(&release.digest).copied().filter(|hops| *hops > 0)?, release)))
-        .min_by(|(a, one), (b, other)| {
-            a.cmp(b).then(other.version.cmp(&one.version)).then(one.digest.cmp(&other.digest))
-        })
-        .map(|(_, release)| release)
+    None
 }
 
 #[cfg(test)]

@@ -31,12 +31,25 @@ pub struct Answer {
 
 impl Api {
     pub fn of(testbed: &Testbed) -> Self {
+        Self::with(testbed, |_| {})
+    }
+
+    /// Of somebody else who may do anything.
+    pub fn impersonating(testbed: &Testbed, user: &str) -> Self {
+        Self::with(testbed, |config| {
+            config.auth_info.impersonate = Some(user.to_owned());
+            config.auth_info.impersonate_groups = Some(vec!["system:masters".to_owned()]);
+        })
+    }
+
+    fn with(testbed: &Testbed, change: impl FnOnce(&mut Config)) -> Self {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
         let kubeconfig = Kubeconfig::read_from(testbed.kubeconfig()).expect("the testbed's kubeconfig");
         let client = runtime.block_on(async {
             let mut config =
                 Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.expect("a config");
             config.default_retry = false;
+            change(&mut config);
             Client::try_from(config).expect("a client")
         });
         Self { runtime, client }
@@ -53,7 +66,7 @@ impl Api {
                 Err(error) => return Answer { code: 0, body: error.to_string().into(), warnings: vec![] },
             };
             let (head, body) = response.into_parts();
-            let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+            let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
             let text = || String::from_utf8_lossy(&body).into_owned();
             let body = serde_json::from_slice(&body).unwrap_or_else(|_| text().into());
             Answer { code: head.status.as_u16(), body, warnings: warnings(&head.headers) }

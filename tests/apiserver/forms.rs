@@ -44,7 +44,7 @@ fn verdicts() -> [Verdict; 4] {
             image: site.unknown.image,
             code: 403,
             policies: ["digest-only: pass", "release-identity: pass", "upgrade-path: unknown"],
-            says: "whether 4.18.12 may go to that release cannot be judged",
+            says: "cannot be judged",
         },
     ]
 }

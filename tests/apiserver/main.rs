@@ -9,6 +9,8 @@ mod conditions;
 #[cfg(test)]
 mod crds;
 #[cfg(test)]
+mod edits;
+#[cfg(test)]
 mod forms;
 #[cfg(test)]
 mod guard;
@@ -21,13 +23,19 @@ mod killed;
 #[cfg(test)]
 mod kubectl;
 #[cfg(test)]
+mod live;
+#[cfg(test)]
 mod objects;
 #[cfg(test)]
 mod oc;
 #[cfg(test)]
 mod recorder;
 #[cfg(test)]
+mod rights;
+#[cfg(test)]
 mod server;
+#[cfg(test)]
+mod shipped_policy;
 #[cfg(test)]
 mod step;
 #[cfg(test)]

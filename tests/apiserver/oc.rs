@@ -97,13 +97,13 @@ fn a_release_that_nobody_knows_is_refused_with_what_would_make_it_known() {
     let (guard, site) = (Guard::shared(), Site::new());
     assert_snapshot!(check(&guard, to_image(&site.unknown.image, false)), @r##"
     exit 1, HTTP 403, nothing stored
-    Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: whether 4.18.12 may go to that release cannot be judged.
-      why:   no release source on this site knows sha256:9999999999999999999999999999999999999999999999999999999999999999, so which versions it can be reached from is not known.
-      works: where a registry with it can be reached: oc adm release info -o json PULLSPEC; put what it prints into a catalog file below --releases (kind: ReleaseCatalog)
+    Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: whether 4.18.12 may go to registry.example:5000/ocp/release@sha256:9999999999999999999999999999999999999999999999999999999999999999 cannot be judged.
+      why:   no release source on this site knows that digest, so which versions it can be reached from is not known.
+      works: oc adm release info -o json PULLSPEC, where its registry can be reached, tells version and metadata.previous: write them with the digest into a ReleaseCatalog file below --releases
       rule:  upgrade-path (airgate policies explain upgrade-path; it also tells the way out in an emergency)
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-identity: pass
-    audit: clusterversion.airgate.io upgrade-path: unknown: whether 4.18.12 may go to that release cannot be judged: no release source on this site knows sha256:9999999999999999999999999999999999999999999999999999999999999999, so which versions it can be reached from is not known
+    audit: clusterversion.airgate.io upgrade-path: unknown: whether 4.18.12 may go to registry.example:5000/ocp/release@sha256:9999999999999999999999999999999999999999999999999999999999999999 cannot be judged: no release source on this site knows that digest, so which versions it can be reached from is not known
     "##);
 }
 
@@ -112,35 +112,35 @@ fn a_tag_is_refused_forced_or_not() {
     let guard = Guard::shared();
     assert_snapshot!(check(&guard, to_image("registry.example:5000/ocp/release:4.18.20", false)), @r##"
     exit 1, HTTP 422, nothing stored
-    The ClusterVersion "version" is invalid: spec.desiredUpdate.image: registry.example:5000/ocp/release:4.18.20 is no pullspec by digest.
+    The ClusterVersion "version" is invalid: spec.desiredUpdate.image: "registry.example:5000/ocp/release:4.18.20" is no pullspec by digest.
       why:   it names a tag, and a tag can be moved to another image.
       works: find the digest: oc image info registry.example:5000/ocp/release:4.18.20 | grep Digest, then
              oc adm upgrade --allow-explicit-upgrade --to-image registry.example:5000/ocp/release@sha256:DIGEST
       rule:  digest-only (airgate policies explain digest-only)
-    audit: clusterversion.airgate.io digest-only: deny: registry.example:5000/ocp/release:4.18.20 is no pullspec by digest: it names a tag, and a tag can be moved to another image
+    audit: clusterversion.airgate.io digest-only: deny: "registry.example:5000/ocp/release:4.18.20" is no pullspec by digest: it names a tag, and a tag can be moved to another image
     audit: clusterversion.airgate.io release-identity: pass
     audit: clusterversion.airgate.io upgrade-path: pass
     "##);
     assert_snapshot!(check(&guard, to_image("registry.example:5000/ocp/release:4.18.20", true)), @r##"
     exit 1, HTTP 422, nothing stored
-    The ClusterVersion "version" is invalid: spec.desiredUpdate.image: registry.example:5000/ocp/release:4.18.20 is no pullspec by digest.
+    The ClusterVersion "version" is invalid: spec.desiredUpdate.image: "registry.example:5000/ocp/release:4.18.20" is no pullspec by digest.
       why:   it names a tag, and a tag can be moved to another image.
       works: find the digest: oc image info registry.example:5000/ocp/release:4.18.20 | grep Digest, then
              oc adm upgrade --allow-explicit-upgrade --to-image registry.example:5000/ocp/release@sha256:DIGEST
       rule:  digest-only (airgate policies explain digest-only)
-    audit: clusterversion.airgate.io digest-only: deny: registry.example:5000/ocp/release:4.18.20 is no pullspec by digest: it names a tag, and a tag can be moved to another image
+    audit: clusterversion.airgate.io digest-only: deny: "registry.example:5000/ocp/release:4.18.20" is no pullspec by digest: it names a tag, and a tag can be moved to another image
     audit: clusterversion.airgate.io release-identity: pass
     audit: clusterversion.airgate.io upgrade-path: pass
     "##);
     let beside = Site::new().listed.image.replace("@sha256", ":4.18.20@sha256");
     assert_snapshot!(check(&guard, to_image(&beside, true)), @r##"
     exit 1, HTTP 422, nothing stored
-    The ClusterVersion "version" is invalid: spec.desiredUpdate.image: registry.example:5000/ocp/release:4.18.20@sha256:2222222222222222222222222222222222222222222222222222222222222222 is no pullspec by digest.
+    The ClusterVersion "version" is invalid: spec.desiredUpdate.image: "registry.example:5000/ocp/release:4.18.20@sha256:2222222222222222222222222222222222222222222222222222222222222222" is no pullspec by digest.
       why:   it has a tag beside the digest.
       works: the same pullspec without the tag:
              oc adm upgrade --allow-explicit-upgrade --to-image registry.example:5000/ocp/release@sha256:2222222222222222222222222222222222222222222222222222222222222222
       rule:  digest-only (airgate policies explain digest-only)
-    audit: clusterversion.airgate.io digest-only: deny: registry.example:5000/ocp/release:4.18.20@sha256:2222222222222222222222222222222222222222222222222222222222222222 is no pullspec by digest: it has a tag beside the digest
+    audit: clusterversion.airgate.io digest-only: deny: "registry.example:5000/ocp/release:4.18.20@sha256:2222222222222222222222222222222222222222222222222222222222222222" is no pullspec by digest: it has a tag beside the digest
     audit: clusterversion.airgate.io release-identity: pass (facts: release 4.18.20 (unverified) from RELEASES/catalog.json, N s old)
     audit: clusterversion.airgate.io upgrade-path: pass (facts: release 4.18.20 (unverified) from RELEASES/catalog.json, N s old)
     "##);
@@ -229,11 +229,11 @@ fn an_offered_update_passes_where_its_payload_is_not_known() {
     let guard = offering(site.unknown.update(), "availableUpdates");
     assert_snapshot!(check(&guard, to(site.unknown.version, &site.unknown.image)), @r##"
     exit 0, HTTP 200, stored
-    Warning: upgrade-path: judged by status.availableUpdates alone, which offers 4.20.1 for this digest: no release source on this site knows sha256:9999999999999999999999999999999999999999999999999999999999999999
+    Warning: upgrade-path: judged by status.availableUpdates alone, which offers 4.20.1 for this digest: no release source on this site knows that digest
     clusterversion.config.openshift.io/version patched
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-identity: pass
-    audit: clusterversion.airgate.io upgrade-path: warn: judged by status.availableUpdates alone, which offers 4.20.1 for this digest: no release source on this site knows sha256:9999999999999999999999999999999999999999999999999999999999999999
+    audit: clusterversion.airgate.io upgrade-path: warn: judged by status.availableUpdates alone, which offers 4.20.1 for this digest: no release source on this site knows that digest
     "##);
 }
 
@@ -244,7 +244,7 @@ fn a_version_and_an_image_must_belong_together() {
     exit 1, HTTP 403, nothing stored
     Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: the image is 4.18.20, not 4.18.19.
       why:   RELEASES/catalog.json says so, and the CVO refuses a payload whose version differs.
-      works: ask by image alone:
+      works: leave the version out:
              oc adm upgrade --allow-explicit-upgrade --to-image registry.example:5000/ocp/release@sha256:2222222222222222222222222222222222222222222222222222222222222222
       rule:  release-identity (airgate policies explain release-identity; it also tells the way out in an emergency)
     audit: clusterversion.airgate.io digest-only: pass
@@ -276,7 +276,7 @@ fn a_migration_to_multi_needs_a_payload() {
     exit 1, HTTP 403, nothing stored
     Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: whether the cluster can move to multi cannot be judged.
       why:   neither a release source on this site nor status.availableUpdates knows a multi payload of 4.18.12.
-      works: mirror the multi payload of 4.18.12; put what it prints into a catalog file below --releases (kind: ReleaseCatalog)
+      works: mirror the multi payload of 4.18.12, then: oc adm release info -o json PULLSPEC, where its registry can be reached, tells version and metadata.previous: write them with the digest into a ReleaseCatalog file below --releases
       rule:  upgrade-path (airgate policies explain upgrade-path; it also tells the way out in an emergency)
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-identity: pass
@@ -299,13 +299,13 @@ fn going_back_to_the_release_before_is_refused_across_a_minor() {
     let (guard, site) = (Guard::shared(), Site::new());
     assert_snapshot!(check(&guard, to(site.before.version, &site.before.image)), @r##"
     exit 1, HTTP 403, nothing stored
-    Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: whether 4.18.12 may go to that release cannot be judged.
-      why:   no release source on this site knows sha256:7777777777777777777777777777777777777777777777777777777777777777, so which versions it can be reached from is not known.
-      works: where a registry with it can be reached: oc adm release info -o json PULLSPEC; put what it prints into a catalog file below --releases (kind: ReleaseCatalog)
+    Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: whether 4.18.12 may go to registry.example:5000/ocp/release@sha256:7777777777777777777777777777777777777777777777777777777777777777 cannot be judged.
+      why:   no release source on this site knows that digest, so which versions it can be reached from is not known.
+      works: oc adm release info -o json PULLSPEC, where its registry can be reached, tells version and metadata.previous: write them with the digest into a ReleaseCatalog file below --releases
       rule:  upgrade-path (airgate policies explain upgrade-path; it also tells the way out in an emergency)
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-identity: pass
-    audit: clusterversion.airgate.io upgrade-path: unknown: whether 4.18.12 may go to that release cannot be judged: no release source on this site knows sha256:7777777777777777777777777777777777777777777777777777777777777777, so which versions it can be reached from is not known
+    audit: clusterversion.airgate.io upgrade-path: unknown: whether 4.18.12 may go to registry.example:5000/ocp/release@sha256:7777777777777777777777777777777777777777777777777777777777777777 cannot be judged: no release source on this site knows that digest, so which versions it can be reached from is not known
     "##);
 }
 

@@ -11,6 +11,8 @@ mod demo;
 #[cfg(test)]
 mod manifests;
 #[cfg(test)]
+mod messages;
+#[cfg(test)]
 mod releases;
 #[cfg(test)]
 mod run;
