@@ -31,7 +31,7 @@ pub struct SourceArgs {
     /// Read the cluster through this kubeconfig
     #[arg(long, env = "AIRGATE_KUBECONFIG", value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// Directory of release catalogs; may be given several times
+    /// Directory of releases (OCI layouts, archives, mirrored trees, catalog files); may be given several times
     #[arg(long, env = "AIRGATE_RELEASES", value_name = "DIR", value_delimiter = ',')]
     pub releases: Vec<PathBuf>,
 }
