@@ -120,16 +120,6 @@ pub fn read(blobs: &dyn Blobs, top: Digest) -> Result<Payload, Fault> {
     }
 }
 
-/// The images below an index; none for an image, for what is not here and for what cannot be read.
-#[must_use]
-pub fn children(blobs: &dyn Blobs, top: Digest) -> Vec<Digest> {
-    let reader = Reader { blobs, contents: HashMap::new(), parts: vec![], shards: vec![], unread: vec![] };
-    match reader.manifest(top) {
-        Ok(Manifest::Index(children)) => children.iter().map(|child| child.digest).collect(),
-        _ => vec![],
-    }
-}
-
 struct Reader<'a> {
     blobs: &'a dyn Blobs,
     /// By layer: the images of a multi release share theirs.

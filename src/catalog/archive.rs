@@ -86,13 +86,13 @@ impl Archive {
                 }
             } else if entry.path.starts_with("working-dir/") {
                 // Extracts and conversions of what stands in the storage.
-            } else {
-                if let Some(digest) = entry.path.strip_prefix("blobs/sha256/").and_then(digest_of_hex) {
-                    archive.blobs.entry(digest).or_insert(place);
-                }
-                if archive.files.len() < FILES && archive.files.insert(entry.path.clone(), place).is_some() {
-                    return Err(format!("has {} twice: which one counts, nobody can say; pack it again", entry.path));
-                }
+            } else if let Some(digest) = blob(&entry.path) {
+                archive.blobs.entry(digest).or_insert(place);
+            } else if archive.files.insert(entry.path.clone(), place).is_some() {
+                return Err(format!("has {} twice: which one counts, nobody can say; pack it again", entry.path));
+            }
+            if archive.files.len() > FILES {
+                return Err(format!("has more than {FILES} files that are no blobs: no image archive has"));
             }
             if archive.blobs.len() > BLOBS || archive.links.len() > LINKS {
                 return Err(format!("has more than {BLOBS} blobs or {LINKS} tags"));
@@ -123,7 +123,8 @@ impl Archive {
     /// # Errors
     /// Why it cannot be read; the text goes on after the file's name.
     pub fn file(&self, name: &str, limit: u64) -> Result<Option<Vec<u8>>, String> {
-        self.files.get(name).map(|place| self.content(*place, limit)).transpose()
+        let place = self.files.get(name).or_else(|| self.blobs.get(&blob(name)?));
+        place.map(|place| self.content(*place, limit)).transpose()
     }
 
     fn content(&self, place: Place, limit: u64) -> Result<Vec<u8>, String> {
@@ -144,6 +145,11 @@ impl Blobs for Archive {
     fn blob(&self, digest: Digest, limit: u64) -> Result<Option<Vec<u8>>, String> {
         self.blobs.get(&digest).map(|place| self.content(*place, limit)).transpose()
     }
+}
+
+/// `blobs/sha256/<hex>` of a layout.
+fn blob(name: &str) -> Option<Digest> {
+    digest_of_hex(name.strip_prefix("blobs/sha256/")?)
 }
 
 /// `blobs/sha256/<2>/<hex>/data` of a registry's storage.

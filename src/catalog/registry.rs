@@ -50,21 +50,21 @@ fn is_release(tag: &str) -> bool {
         && ["x86_64", "aarch64", "ppc64le", "s390x", "multi"].contains(&architecture)
 }
 
-/// Archives of oc-mirror that stand beside each other: what one lacks, another may have.
-pub fn read_archives(archives: &[&Archive], now: Timestamp) -> Outcome {
-    struct Pool<'a>(&'a [&'a Archive]);
+/// The releases that some archives of oc-mirror name. What these lack, those `beside` them may have.
+pub fn read_archives(archives: &[&Archive], beside: &[&Archive], now: Timestamp) -> Outcome {
+    struct Pool<'a>(Vec<&'a Archive>);
     impl Blobs for Pool<'_> {
         fn blob(&self, digest: Digest, limit: u64) -> Result<Option<Vec<u8>>, String> {
             let holder = self.0.iter().find(|archive| archive.holds(digest));
             holder.map_or(Ok(None), |archive| archive.blob(digest, limit))
         }
     }
-    let pool = Pool(archives);
+    let pool = Pool(archives.iter().chain(beside).copied().collect());
     let mut outcome = Outcome::default();
     let mut seen = HashSet::new();
     for archive in archives {
         let place = |digest| {
-            let holder = archives.iter().find(|archive| archive.holds(digest)).unwrap_or(archive);
+            let holder = pool.0.iter().find(|archive| archive.holds(digest)).unwrap_or(archive);
             holder.path.display().to_string()
         };
         outcome.append(read(&pool, &archive.links, place, &mut seen, now));

@@ -114,7 +114,7 @@ impl Reader {
                         opened.insert(path.to_owned(), archive);
                         Reading::Part
                     }
-                    Ok(archive) => Reading::Whole(Arc::new(read_archive(&archive, None, now))),
+                    Ok(archive) => Reading::Whole(Arc::new(outcome_of(path, || read_archive(&archive, None, now)))),
                     Err(why) => Reading::Whole(Arc::new(Outcome::problem(path.display().to_string(), why))),
                 },
             };
@@ -138,7 +138,7 @@ impl Reader {
                         Err(why) => problems.push(Problem::new(path.display().to_string(), why)),
                     }
                 }
-                let mut read = registry::read_archives(&archives.iter().collect::<Vec<_>>(), now);
+                let mut read = registry::read_archives(&archives.iter().collect::<Vec<_>>(), &[], now);
                 read.problems.extend(problems);
                 read
             }));
@@ -153,9 +153,7 @@ impl Reader {
         {
             return Outcome::clone(read);
         }
-        let outcome = Arc::new(
-            guarded(path, || Ok(read(path))).unwrap_or_else(|why| Outcome::problem(path.display().to_string(), why)),
-        );
+        let outcome = Arc::new(outcome_of(path, || read(path)));
         self.known.insert(path.to_owned(), Known { stamp, reading: Reading::Whole(outcome.clone()) });
         Outcome::clone(&outcome)
     }
@@ -183,9 +181,7 @@ pub fn read(path: &Path, name: Option<&str>, now: Timestamp) -> Outcome {
                 }
                 outcome
             }
-            Some(_) => {
-                guarded(path, || Ok(read_directory(path, name, now))).unwrap_or_else(|why| Outcome::problem(place, why))
-            }
+            Some(_) => outcome_of(path, || read_directory(path, name, now)),
         };
     }
     let document =
@@ -201,9 +197,13 @@ pub fn read(path: &Path, name: Option<&str>, now: Timestamp) -> Outcome {
         };
     }
     match guarded(path, || Archive::open(path)) {
-        Ok(archive) => {
-            guarded(path, || Ok(read_archive(&archive, name, now))).unwrap_or_else(|why| Outcome::problem(place, why))
-        }
+        Ok(archive) => outcome_of(path, || match archive.form {
+            Form::Mirror => {
+                let beside = beside(path);
+                registry::read_archives(&[&archive], &beside.iter().collect::<Vec<_>>(), now)
+            }
+            _ => read_archive(&archive, name, now),
+        }),
         Err(why) => Outcome::problem(place, why),
     }
 }
@@ -225,8 +225,24 @@ fn read_archive(archive: &Archive, name: Option<&str>, now: Timestamp) -> Outcom
     match archive.form {
         Form::Layout => layout::read_archive(archive, name, now),
         Form::Docker => docker_archive::read(archive, now),
-        Form::Mirror => registry::read_archives(&[archive], now),
+        Form::Mirror => registry::read_archives(&[archive], &[], now),
     }
+}
+
+/// The other archives of the set that oc-mirror numbers, as far as they can be read.
+fn beside(path: &Path) -> Vec<Archive> {
+    let is_part = |name: &str| name.starts_with("mirror_") && name.strip_suffix(".tar").is_some();
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut parts: Vec<_> = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_part)).collect();
+    parts.retain(|part| Some(&*part.file_name()) != path.file_name());
+    parts.sort_by_key(std::fs::DirEntry::file_name);
+    let archives = parts.iter().filter_map(|part| guarded(path, || Archive::open(&part.path())).ok());
+    archives.filter(|archive| archive.form == Form::Mirror).collect()
+}
+
+fn outcome_of(path: &Path, read: impl FnOnce() -> Outcome) -> Outcome {
+    guarded(path, || Ok(read())).unwrap_or_else(|why| Outcome::problem(path.display().to_string(), why))
 }
 
 /// A panic of a decoder over hostile bytes is a fault of that file, not the end of the server.

@@ -194,6 +194,9 @@ fn archives_of_oc_mirror_complete_each_other() {
     assert_eq!((multi_read.shards.len(), multi_read.architecture.as_deref()), (2, Some("multi")));
     assert!(multi_read.source.name.ends_with("mirror_000002.tar") && multi_read.source.verified);
     assert!(catalog.get(digest(&old)).unwrap().source.name.ends_with("mirror_000001.tar"));
+    // One archive by its path is completed by those beside it too.
+    let alone = read(&at("mirror_000002.tar"), None, NOW);
+    assert_eq!((alone.findings.len(), alone.problems), (3, vec![]));
     assert_eq!(catalog.len(), 3, "the child is no release of its own");
 }
 

@@ -10,9 +10,9 @@ pub const METADATA: &str = "release-manifests/release-metadata";
 pub const REFERENCES: &str = "release-manifests/image-references";
 const DIRECTORY: &str = "release-manifests";
 /// 3 KB with 215 versions in `previous`.
-const METADATA_BYTES: u64 = 1 << 20;
+const METADATA_BYTES: u64 = 256 << 10;
 /// 650 bytes a component.
-const REFERENCES_BYTES: u64 = 8 << 20;
+const REFERENCES_BYTES: u64 = 2 << 20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {

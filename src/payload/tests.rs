@@ -160,7 +160,7 @@ fn hostile_layers_end_soon() {
     huge.set_path(METADATA).unwrap();
     huge.set_size(2 << 20);
     huge.set_cksum();
-    refused(huge.as_bytes().to_vec(), "more than the 1048576 that are read");
+    refused(huge.as_bytes().to_vec(), "more than the 262144 that are read");
     let whole = payload("6.6.6", &[], false);
     refused(whole[..whole.len() / 2].to_vec(), "cut off");
     refused([&whole[..20], &[0xff; 40], &whole[60..]].concat(), "cannot be read");
@@ -333,6 +333,8 @@ fn odd_manifests_are_refused_and_other_images_told_apart() {
         let why = read(&store, digest).unwrap_err().to_string();
         assert!(why.contains(part) && why.contains(&digest.to_string()), "{part}: {why}");
     }
+    let html = store.put("<html>sign in</html>");
+    assert!(read(&store, digest(&html)).unwrap_err().to_string().contains("is not usable JSON"));
     // Builders put attestations beside the images of an index.
     let good = store.image(V2S2, "amd64", &layer);
     let index = json!({"schemaVersion": 2, "manifests": [
@@ -346,4 +348,26 @@ fn odd_manifests_are_refused_and_other_images_told_apart() {
 
 fn image_digest() -> String {
     format!("sha256:{}", "5".repeat(64))
+}
+
+/// A layer is hashed first, so only its maker can do this; a panic would still be a bug.
+#[test]
+fn damaged_layers_never_panic() {
+    let tar = payload_tar(&metadata("6.6.6", &["6.6.5"], false), &references("6.6.6", 3));
+    let mut random = 1_u64;
+    let mut next = |below: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(random >> 33).unwrap() % below
+    };
+    for layer in [tar.clone(), gzip(&tar), zstd(&tar)] {
+        for _ in 0..3000 {
+            let mut damaged = layer.clone();
+            for _ in 0..=next(4) {
+                let at = next(damaged.len());
+                damaged[at] ^= 1 << next(8);
+            }
+            damaged.truncate(damaged.len() - next(20).min(damaged.len() / 2));
+            let _either = Contents::of_layer(&damaged);
+        }
+    }
 }

@@ -253,3 +253,21 @@ fn an_export_reads_back_to_the_same_facts() {
     assert_eq!((converted.code, converted.stdout.as_str()), (1, ""));
     assert!(converted.stderr.contains("--preserve-digests"), "{}", converted.stderr);
 }
+
+#[test]
+fn a_payload_on_site_decides_an_upgrade() {
+    let root = tempfile::tempdir().unwrap();
+    let mut store = Store::default();
+    let reachable = store.image(V2S2, "amd64", &[base(), payload("4.22.9", &["4.21.9"], false)]);
+    let unreachable = store.image(V2S2, "amd64", &[base(), payload("4.23.9", &["4.22.9"], false)]);
+    store.layout(&root.path().join("all"), &[(&reachable, "a"), (&unreachable, "b")]);
+    for (digest, code, part) in [(&reachable, 0, "allowed"), (&unreachable, 1, "go to 4.22.9 first")] {
+        let image = format!("registry.example:5000/ocp/release@{digest}");
+        let releases = root.path().to_str().unwrap();
+        let args =
+            ["check", "upgrade", "--to-image", &image, "--state", "policies/sample/state", "--releases", releases];
+        let output = airgate(&args);
+        assert_eq!(output.code, code, "{}{}", output.stdout, output.stderr);
+        assert!(output.stdout.contains(part) && !output.stdout.contains("not verified"), "{}", output.stdout);
+    }
+}
