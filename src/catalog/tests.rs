@@ -1,8 +1,8 @@
 //! Sources below a release directory.
 
 use std::fs;
+use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -294,19 +294,19 @@ fn what_did_not_change_is_not_read_again() {
     assert!(reader.load(&directories, later).0.is_empty(), "what is gone is gone");
 }
 
-/// 80 MB of other images beside the release: walked, not read.
+/// 100 GiB of another image before the release: reading it would not end today.
 #[test]
-fn a_large_archive_is_walked_by_its_headers() {
+fn a_large_archive_is_walked_and_not_read() {
     let root = tempfile::tempdir().unwrap();
-    let (mut store, one) = kept("4.2.1");
-    for number in 0..80_u8 {
-        store.put(vec![number; 1 << 20]);
-    }
-    fs::write(root.path().join("big.tar"), oci_archive(&store, &[(&one, "x")])).unwrap();
-    let start = Instant::now();
+    let (store, one) = kept("4.2.1");
+    let mut header = tar::Header::new_gnu();
+    header.set_path(format!("blobs/sha256/{}", "a".repeat(64))).unwrap();
+    header.set_size(100 << 30);
+    header.set_cksum();
+    let mut file = fs::File::create(root.path().join("big.tar")).unwrap();
+    file.write_all(header.as_bytes()).unwrap();
+    file.seek(SeekFrom::Current(100 << 30)).unwrap();
+    file.write_all(&oci_archive(&store, &[(&one, "x")])).unwrap();
     let (catalog, problems) = load_one(root.path());
-    let took = start.elapsed();
-    eprintln!("80 MB archive: {took:?}");
     assert_eq!((catalog.len(), problems), (1, vec![]));
-    assert!(took < Duration::from_secs(5), "{took:?}");
 }

@@ -17,7 +17,7 @@ use super::output;
 use super::source::SourceArgs;
 use crate::catalog::{self, Finding, Outcome};
 use crate::problem::Problem;
-use crate::pullspec::Pullspec;
+use crate::pullspec::{Digest, Pullspec};
 use crate::release::{Catalog, Lookup};
 use crate::text;
 
@@ -101,14 +101,16 @@ fn at_path(reference: &str, now: Timestamp) -> Option<Outcome> {
 }
 
 fn in_catalog(reference: &str, catalog: &Catalog, no_directories: bool, problems: &[Problem]) -> Outcome {
-    let spec = match Pullspec::parse(reference.strip_prefix("docker://").unwrap_or(reference)) {
-        Ok(spec) => spec,
-        Err(fault) => {
+    let spec = reference.strip_prefix("docker://").unwrap_or(reference);
+    let (repository, digest) = match (Pullspec::parse(spec), Digest::parse(spec)) {
+        (Ok(spec), _) => (spec.repository, spec.digest),
+        (Err(_), Some(digest)) => ("REPOSITORY", digest),
+        (Err(fault), None) => {
             let why = format!("there is no such path, and as a pullspec it cannot be used because it {fault}");
             return Outcome::problem(text::shown(reference), why);
         }
     };
-    let missing = match catalog.lookup(spec.digest) {
+    let missing = match catalog.lookup(digest) {
         Lookup::Release(release) => {
             let findings = vec![Finding::of_release(release.clone())];
             return Outcome { findings, problems: vec![] };
@@ -116,8 +118,8 @@ fn in_catalog(reference: &str, catalog: &Catalog, no_directories: bool, problems
         Lookup::Contradiction(one, other) => {
             format!("{} and {} contradict each other about it: remove one of them", one.name, other.name)
         }
-        Lookup::Missing => match catalog.list_of(spec.digest) {
-            Some(list) => format!("is one image of a multi release: ask for {}@{list}", spec.repository),
+        Lookup::Missing => match catalog.list_of(digest) {
+            Some(list) => format!("is one image of a multi release: ask for {repository}@{list}"),
             None if no_directories => {
                 "this version of airgate reads no registry: name directories that hold the release with --releases DIR, or a \
                  copy of it by its path (made with skopeo copy --preserve-digests, oc adm release mirror --to-dir or oc-mirror)"

