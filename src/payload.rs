@@ -55,8 +55,8 @@ pub enum Fault {
     /// An image of another kind: a component, an operator, anything.
     #[error("{0}")]
     NotRelease(String),
-    /// A part that is not here. A part of an incremental archive is in an earlier one.
-    #[error("{what} {digest} is not here: an archive or copy that holds it must stand beside this one")]
+    /// A part that is not here; what works depends on the kind of copy, so the text ends without it.
+    #[error("{what} {digest} is not in this copy")]
     Missing { what: &'static str, digest: Digest },
     /// Broken or hostile.
     #[error("{0}")]

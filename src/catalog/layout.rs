@@ -87,6 +87,9 @@ fn read(
         match payload::read(blobs, digest) {
             Ok(payload) => outcome.findings.push(Finding::of_payload(payload, Keeps::Perhaps, place, now)),
             Err(Fault::NotRelease(why)) => others.push(why),
+            Err(fault @ Fault::Missing { .. }) => {
+                outcome.append(Outcome::problem(place, format!("{entry}{fault}; copy the whole image again")));
+            }
             Err(fault) => outcome.append(Outcome::problem(place, format!("{entry}{fault}"))),
         }
     }

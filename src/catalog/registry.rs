@@ -13,6 +13,8 @@ use super::layout::{Directory, read_file};
 use crate::payload::{self, Blobs, Fault};
 use crate::pullspec::Digest;
 
+/// An archive of a later run names everything and holds what is new.
+const MISSING: &str = "put the archives of earlier oc-mirror runs beside it, or mirror the release again";
 const DEPTH: usize = 16;
 /// Images that are looked at in one storage.
 const IMAGES: usize = 200_000;
@@ -150,9 +152,12 @@ fn read(
                 let place = place(link.digest);
                 outcome.findings.push(Finding::of_payload(payload, Keeps::Bytes, &place, now));
             }
-            // The archive of a later run names everything and holds what is new.
             Err(Fault::NotRelease(_)) => {}
-            Err(Fault::Missing { .. }) if !link.release => {}
+            // Charts, signatures and operators in forms of their own.
+            Err(_) if !link.release => {}
+            Err(fault @ Fault::Missing { .. }) => {
+                outcome.append(Outcome::problem(place(link.digest), format!("{}: {fault}; {MISSING}", link.name)));
+            }
             Err(fault) => outcome.append(Outcome::problem(place(link.digest), format!("{}: {fault}", link.name))),
         }
     }

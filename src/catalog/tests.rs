@@ -146,7 +146,7 @@ fn a_broken_layout_is_a_problem_and_the_rest_loads() {
     fs::remove_file(bad.join("index.json")).unwrap();
     store.layout(&bad, &[(&one, "x")]);
     fs::remove_file(blob(&one)).unwrap();
-    assert!(load_one(root.path()).1[0].message.contains("is not here"));
+    assert!(load_one(root.path()).1[0].message.contains("is not in this copy; copy the whole image again"));
     store.layout(&bad, &[(&one, "x")]);
     fs::remove_file(blob(&one)).unwrap();
     fs::create_dir(blob(&one)).unwrap();
@@ -185,7 +185,7 @@ fn archives_of_oc_mirror_complete_each_other() {
     let (catalog, problems) = reader.load(&[root.path().to_owned()], NOW);
     assert_eq!((catalog.len(), problems.len()), (2, 1), "{problems:?}");
     assert!(problems[0].message.starts_with("openshift/release-images:4.2.1-x86_64: manifest sha256:"), "{problems:?}");
-    assert!(problems[0].message.contains("must stand beside this one"), "{problems:?}");
+    assert!(problems[0].message.contains("archives of earlier oc-mirror runs beside it"), "{problems:?}");
 
     fs::write(at("mirror_000001.tar"), mirror_archive(&store, &tags, |digest| first.0.contains_key(digest))).unwrap();
     let (catalog, problems) = reader.load(&[root.path().to_owned()], NOW);
