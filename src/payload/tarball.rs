@@ -103,13 +103,19 @@ impl<I: Input> Walk<I> {
                 _ if pax.sparse => return Err(sparse()),
                 _ => {
                     let size = pax.size.unwrap_or(size);
+                    // These have no content, whatever their size field says; as Go reads them.
+                    let empty = kind.is_hard_link()
+                        || kind.is_symlink()
+                        || kind.is_character_special()
+                        || kind.is_block_special()
+                        || kind.is_dir()
+                        || kind.is_fifo();
+                    let size = if empty { 0 } else { size };
                     let kind = match kind {
                         EntryType::Regular | EntryType::Continuous => Kind::File,
                         EntryType::Directory => Kind::Directory,
                         _ => Kind::Other,
                     };
-                    // Links and devices have no content, whatever their size field says; as Go reads them.
-                    let size = if kind == Kind::File { size } else { 0 };
                     let name = pax.path.or(long_name).unwrap_or_else(|| header.path_bytes().into_owned());
                     let kind = if kind == Kind::File && name.ends_with(b"/") { Kind::Directory } else { kind };
                     self.begin(size)?;

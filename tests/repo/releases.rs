@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use airgate::payload::digest_of;
+use airgate::payload::manifest::Manifest;
 use serde_json::{Value, json};
 
 use super::run::{Output, airgate};
@@ -130,6 +132,32 @@ fn a_directory_of_all_of_them_loads_what_is_sound() {
         "{}",
         output.stderr
     );
+}
+
+#[test]
+fn every_manifest_of_the_real_tools_is_understood() {
+    let Some(root) = shared() else { return };
+    let releases = json_of(&root.join("releases.json"));
+    for release in releases["releases"].as_array().unwrap() {
+        let id = release["id"].as_str().unwrap();
+        let bytes = fs::read(root.join(format!("oracle/{id}.manifest.json"))).unwrap();
+        assert_eq!(digest_of(&bytes).unwrap().to_string(), release["digest"].as_str().unwrap(), "{id}");
+        match Manifest::parse(&bytes).unwrap() {
+            Manifest::Image(image) => assert!(image.docker && release["children"] == json!({}), "{id}"),
+            Manifest::Index(children) => {
+                let mut found: Vec<_> = children.iter().map(|child| child.digest.to_string()).collect();
+                let mut expected: Vec<_> = release["children"]
+                    .as_object()
+                    .unwrap()
+                    .values()
+                    .map(|digest| digest.as_str().unwrap().to_owned())
+                    .collect();
+                found.sort();
+                expected.sort();
+                assert_eq!(found, expected, "{id}");
+            }
+        }
+    }
 }
 
 /// A multi release and a single one, kept as they were, and a converted copy.
