@@ -8,7 +8,7 @@ pub mod upgrade;
 use serde_json::{Value, json};
 
 use crate::cluster::Missing;
-use crate::resource::ResourceId;
+use crate::resource::{self, ResourceId};
 use upgrade::UpgradeFlags;
 
 /// One action on one object.
@@ -113,6 +113,14 @@ impl Action {
         let old = match stored {
             Stored::Found(old, _) => Some(old),
             Stored::KnownAbsent => None,
+            Stored::Unknown(_) if target.resource.find().is_none() && !matches!(self, Self::Apply(_)) => {
+                let known: Vec<_> = resource::ALL.iter().map(|known| known.plural).collect();
+                let known = known.join(", ");
+                return Err(NoReview::Bad(format!(
+                    "{} is no resource that airgate reads; there are {known}",
+                    target.resource
+                )));
+            }
             Stored::Unknown(Missing { why, remedy }) => {
                 return Err(NoReview::Unknown(format!("{what} as it is stored is not known: {why}; {remedy}")));
             }
@@ -148,11 +156,20 @@ impl Patch {
     fn applied_to(&self, old: &Value, subresource: &str) -> Result<Value, NoReview> {
         let mut new = old.clone();
         match self {
+            Self::Merge(Value::Array(_)) => {
+                return Err(NoReview::Bad("the patch is a list of operations: give --type json".into()));
+            }
+            Self::Merge(patch) if !patch.is_object() => {
+                return Err(NoReview::Bad("a merge patch is an object, such as {\"spec\":{...}}".into()));
+            }
             Self::Merge(patch) => json_patch::merge(&mut new, patch),
             Self::Json(patch) => {
                 json_patch::patch(&mut new, patch)
                     .map_err(|e| NoReview::Bad(format!("the JSON patch does not apply: {e}")))?;
             }
+        }
+        if !new.is_object() {
+            return Err(NoReview::Bad("the patch replaces the whole object by something that is none".into()));
         }
         let (from_new, from_old) = if subresource == "status" { (&new, old) } else { (old, &new) };
         let mut result = from_old.clone();

@@ -11,6 +11,9 @@ pub const ANNOTATION: &str = "airgate.io/override";
 /// An override is for now, not for ever.
 const LONGEST: SignedDuration = SignedDuration::from_hours(24);
 
+/// More steps than anybody takes at once.
+const ENTRIES_MAX: usize = 64;
+
 /// What the annotation holds.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Override {
@@ -29,14 +32,22 @@ pub struct Entry {
     /// The digest, else the version, `VERSION/Multi`, a bundle's name, or `delete`.
     pub target: String,
     pub reason: String,
+    #[serde(deserialize_with = "rfc3339")]
     pub expires: Timestamp,
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum OneOrMany {
-    Many(Vec<serde_json::Value>),
-    One(serde_json::Value),
+/// RFC 3339 to the letter, as every other tool that reads the annotation would take it.
+fn rfc3339<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let shape: String = text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+    let zone = shape.strip_prefix("0000-00-00T00:00:00").map(|rest| match rest.strip_prefix('.') {
+        Some(fraction) => fraction.trim_start_matches('0'),
+        None => rest,
+    });
+    match zone {
+        Some("Z" | "+00:00" | "-00:00") => text.parse().map_err(serde::de::Error::custom),
+        _ => Err(serde::de::Error::custom("expires is no RFC 3339 time such as 2026-12-01T06:00:00Z")),
+    }
 }
 
 impl Override {
@@ -46,11 +57,16 @@ impl Override {
         if annotation.is_empty() {
             return Self::Entries(vec![]);
         }
-        let entries = serde_json::from_str(annotation).and_then(|value| match value {
-            OneOrMany::Many(values) => values.into_iter().map(serde_json::from_value).collect(),
-            OneOrMany::One(value) => serde_json::from_value(value).map(|entry: Entry| vec![entry]),
-        });
+        // Straight into entries, not by way of a JSON tree: a key that stands there twice is an error.
+        let entries: Result<Vec<Entry>, _> = if annotation.trim_start().starts_with('[') {
+            serde_json::from_str(annotation)
+        } else {
+            serde_json::from_str(annotation).map(|entry| vec![entry])
+        };
         match entries {
+            Ok(entries) if entries.len() > ENTRIES_MAX => {
+                Self::Malformed(format!("it has {} entries, more than {ENTRIES_MAX}", entries.len()))
+            }
             Ok(entries) if entries.iter().any(|entry: &Entry| entry.reason.trim().is_empty()) => {
                 Self::Malformed("an entry has no reason".into())
             }
@@ -136,6 +152,10 @@ mod tests {
             "[1]",
             &ENTRY.replace("support case 1", " "),
             &ENTRY.replace("2026-11-30T12:00:00Z", "tomorrow"),
+            &ENTRY.replace("2026-11-30T12:00:00Z", "20261130T120000Z"),
+            &ENTRY.replace("2026-11-30T12:00:00Z", "2026-11-30T12:00:00Z[Europe/Paris]"),
+            &ENTRY.replace("2026-11-30T12:00:00Z", "2026-11-30 12:00:00Z"),
+            &ENTRY.replace("\"from\":\"4.18.20\"", "\"from\":\"4.18.20\",\"from\":\"4.18.21\""),
             &ENTRY.replace("reason", "reasons"),
             &ENTRY.replace("\"from\"", "\"extra\":1,\"from\""),
         ] {

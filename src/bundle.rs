@@ -91,12 +91,12 @@ impl Bundle {
     }
 
     fn name_decides(&self, kept: &Kept) -> Match {
+        if Version::parse(&kept.version).is_none() {
+            return Match::Unknown;
+        }
         let Some(named) = self.name.strip_prefix(PREFIX).filter(|rest| starts_with_version(rest)) else {
             return Match::Unknown;
         };
-        if kept.version.is_empty() {
-            return Match::Unknown;
-        }
         let Some(rest) = named.strip_prefix(&*kept.version) else { return Match::Different };
         // 4.22.10 does not continue 4.22.1, 4.22.0-rc.1 is another release than 4.22.0; anything else that
         // goes on from the version may be the same release under a name nobody here knows.
@@ -115,7 +115,9 @@ pub fn holding<'b>(bundles: &'b [Bundle], kept: &Kept, catalog: &Catalog) -> Vec
         .map(|bundle| (bundle, bundle.holds(kept, catalog)))
         .filter(|(_, m)| *m != Match::Different)
         .collect();
-    let copied = found.len() > 1 && found.windows(2).all(|pair| pair[0].0.digests == pair[1].0.digests);
+    let copied = found.len() > 1
+        && found.iter().all(|(bundle, matched)| !bundle.digests.is_empty() && *matched == Match::Same)
+        && found.windows(2).all(|pair| pair[0].0.digests == pair[1].0.digests);
     let named = |bundle: &Bundle| bundle.is_named_for(&kept.version);
     if copied && found.iter().any(|(bundle, _)| named(bundle)) {
         return found.into_iter().filter(|(bundle, _)| named(bundle)).collect();

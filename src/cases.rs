@@ -133,6 +133,9 @@ impl CaseFile {
         };
         let file: Self =
             serde_path_to_error::deserialize(document).map_err(|e| format!("{}: {}", e.path(), e.inner()))?;
+        if file.cases.is_empty() {
+            return Err("cases: a case file has at least one case".into());
+        }
         let settings = std::iter::once(&file.config).chain(file.cases.iter().filter_map(|case| case.config.as_ref()));
         for settings in settings {
             crate::config::check_policy_ids(&settings.policies)?;

@@ -63,8 +63,22 @@ pub fn run() -> ExitCode {
         Verb::Release(args) => release::run(&args),
         Verb::Manifests(args) => manifests::run(&args),
     };
+    let result = result.and_then(|code| output::finish().map(|()| code).map_err(anyhow::Error::msg));
     result.unwrap_or_else(|error| {
-        output::error(&format!("{error:#}"));
+        output::error(&one_line(&error));
         ExitCode::from(EXIT_USAGE)
     })
+}
+
+/// The error and its causes; a cause that the text already tells is not told again.
+fn one_line(error: &anyhow::Error) -> String {
+    let mut line = String::new();
+    for cause in error.chain().map(ToString::to_string).filter(|cause| !cause.is_empty()) {
+        if line.is_empty() {
+            line = cause;
+        } else if !line.contains(&cause) {
+            line = format!("{line}: {cause}");
+        }
+    }
+    line
 }

@@ -37,8 +37,8 @@ pub struct ConfigFile {
 /// A configuration that must not be started with.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    #[error("config file {path}: {source}")]
-    Read { path: PathBuf, source: std::io::Error },
+    #[error("config file {path}: {reason}")]
+    Read { path: PathBuf, reason: std::io::Error },
     #[error("config file {path}: {message}")]
     Malformed { path: PathBuf, message: String },
 }
@@ -48,14 +48,19 @@ impl ConfigFile {
     /// The file cannot be read, is no such configuration, or names an unknown key, policy or value.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let text =
-            std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+            std::fs::read_to_string(path).map_err(|reason| ConfigError::Read { path: path.to_owned(), reason })?;
         Self::parse(&text).map_err(|message| ConfigError::Malformed { path: path.to_owned(), message })
     }
 
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let config: Self = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        let mut documents = crate::files::document::from_yaml(text)?;
+        let (Some(document), true) = (documents.pop(), documents.is_empty()) else {
+            return Err("it must be one YAML document".into());
+        };
+        let config: Self = serde_path_to_error::deserialize(document)
+            .map_err(|error| format!("{}: {}", error.path(), error.inner()))?;
         if config.api_version != "airgate.io/v1alpha1" || config.kind != "Config" {
             return Err("it must begin with apiVersion: airgate.io/v1alpha1 and kind: Config".into());
         }

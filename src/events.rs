@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Mutex;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
@@ -24,6 +25,8 @@ use crate::verdict::UsedOverride;
 
 /// Events waiting to be written; more are dropped and logged, a review never waits for them.
 const QUEUE: usize = 64;
+/// Between two Events.
+const PACE: Duration = Duration::from_secs(1);
 /// Contents remembered so as to be counted once.
 const REMEMBERED: usize = 4096;
 /// Events of cluster-scoped objects live here, as the API server's own validation demands.
@@ -74,7 +77,8 @@ impl Events {
     pub fn override_used(&self, judged: &Judged, used: &UsedOverride) {
         let UsedOverride { policy, entry, user: who } = used;
         let mut hasher = DefaultHasher::new();
-        (policy, &entry.from, &entry.target, &entry.reason, entry.expires).hash(&mut hasher);
+        (policy, &entry.from, &entry.target, &entry.reason, entry.expires, who, judged.kind, &judged.name)
+            .hash(&mut hasher);
         let content = hasher.finish();
         let Ok(mut seen) = self.seen.lock() else { return };
         if seen.len() >= REMEMBERED {
@@ -87,13 +91,11 @@ impl Events {
         self.used.get_or_create(&PolicyLabel { policy }).inc();
         let why = shown(&entry.reason);
         let user = shown(who);
-        tracing::warn!(policy, kind = judged.kind, from = %entry.from, target = %entry.target, reason = %why, %user, "override used");
-        let message = format!(
-            "{user} used the override of {policy} for {} -> {} (reason: {why}, expires {})",
-            shown(&entry.from),
-            shown(&entry.target),
-            entry.expires
-        );
+        let (from, step) = (shown(&entry.from), shown(&entry.target));
+        tracing::warn!(policy, kind = judged.kind, %from, step_target = %step, reason = %why, %user, "override used");
+        let expires = entry.expires;
+        let message =
+            format!("{user} used the override of {policy} for {from} -> {step} (reason: {why}, expires {expires})");
         if let Some(queue) = &self.queue {
             let event = event(content, judged.kind, &judged.name, message);
             if queue.try_send(event).is_err() {
@@ -138,6 +140,8 @@ impl Recorder {
     pub async fn run(mut self) -> &'static str {
         let api: Api<Event> = Api::namespaced(self.client.0, NAMESPACE);
         while let Some(event) = self.receiver.recv().await {
+            // Anybody who reaches /validate can have one written: never more than a trickle.
+            tokio::time::sleep(PACE).await;
             match api.create(&PostParams::default(), &event).await {
                 Ok(_) => {}
                 Err(kube::Error::Api(status)) if status.code == 409 => {}

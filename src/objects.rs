@@ -74,7 +74,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Str<'a> {
     }
 }
 
-/// For a bool or a list of strings: null means the default, as for the API server.
+/// For a bool, a number or a list of strings: null means the default, as for the API server.
 pub(crate) fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -94,12 +94,32 @@ where
 }
 
 /// For a list of objects: null means empty, and each entry is an object.
+///
+/// Bounded, so that three bytes of a request (`{},`) cannot become a hundred of memory without end, and work that
+/// compares lists stays small: the longest real list is conditionalUpdates with some hundreds.
 pub(crate) fn objects<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
 {
-    struct ListVisitor<T>(std::marker::PhantomData<T>);
+    at_most(2000, deserializer)
+}
+
+/// The same for the bundles of an InternalReleaseImage, of which its CRD allows 16 and 32.
+pub(crate) fn bundles<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    at_most(256, deserializer)
+}
+
+fn at_most<'de, D, T>(most: usize, deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    struct ListVisitor<T>(usize, std::marker::PhantomData<T>);
     impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
         type Value = Vec<T>;
 
@@ -118,12 +138,15 @@ where
         fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
             let mut list = vec![];
             while let Some(MapOnly(entry)) = entries.next_element()? {
+                if list.len() == self.0 {
+                    return Err(A::Error::custom(format!("a list of more than {} entries", self.0)));
+                }
                 list.push(entry);
             }
             Ok(list)
         }
     }
-    deserializer.deserialize_any(ListVisitor(std::marker::PhantomData))
+    deserializer.deserialize_any(ListVisitor(most, std::marker::PhantomData))
 }
 
 /// A struct that is read from a JSON object and from nothing else.
@@ -170,6 +193,14 @@ impl IntoOwned for bool {
     }
 }
 
+impl IntoOwned for i64 {
+    type Owned = i64;
+
+    fn into_owned(self) -> i64 {
+        self
+    }
+}
+
 impl<T: IntoOwned> IntoOwned for Vec<T> {
     type Owned = Vec<T::Owned>;
 
@@ -202,13 +233,16 @@ pub(crate) use into_owned;
 
 /// What airgate reads of `metadata`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct Metadata<'a> {
     #[serde(borrow)]
     pub name: Str<'a>,
     #[serde(deserialize_with = "object")]
     pub annotations: Annotations<'a>,
     pub deletion_timestamp: Str<'a>,
+    /// Counts the changes of spec; 0 where nobody counts.
+    #[serde(deserialize_with = "nullable")]
+    pub generation: i64,
 }
 
 impl Metadata<'_> {
@@ -220,7 +254,7 @@ impl Metadata<'_> {
 
 /// The annotations that mean something to airgate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "an object")]
 pub struct Annotations<'a> {
     /// The break-glass of settled question 6.
     #[serde(borrow, rename = "airgate.io/override")]
@@ -232,7 +266,7 @@ pub struct Annotations<'a> {
 
 /// One entry of a `conditions` list. Reasons are not API: rules look at type and status.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "an object")]
 pub struct Condition<'a> {
     #[serde(borrow, rename = "type")]
     pub kind: Str<'a>,
@@ -241,7 +275,7 @@ pub struct Condition<'a> {
 }
 
 into_owned! {
-    Metadata { name, annotations, deletion_timestamp }
+    Metadata { name, annotations, deletion_timestamp, generation }
     Annotations { airgate_override, release_image_version }
     Condition { kind, status, reason }
 }
@@ -261,6 +295,10 @@ mod tests {
 
     #[test]
     fn wrong_types_and_repeated_keys_are_errors() {
+        let many = format!(r#"{{"releases":[{}]}}"#, vec!["{}"; 257].join(","));
+        assert!(serde_json::from_str::<internal_release_image::Releases<'_>>(&many).is_err(), "bounded");
+        let many = format!(r#"{{"conditionalUpdates":[{}]}}"#, vec!["{}"; 2001].join(","));
+        assert!(serde_json::from_str::<cluster_version::Status<'_>>(&many).is_err(), "bounded");
         // A list is no object, though serde would take it for the fields in order.
         assert!(serde_json::from_str::<machine_config::MachineConfigPool<'_>>(r#"{"metadata":["name"]}"#).is_err());
         assert!(serde_json::from_str::<cluster_version::Status<'_>>(r#"{"conditions":[["Available"]]}"#).is_err());

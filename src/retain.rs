@@ -178,7 +178,8 @@ impl Keeper<'_> {
     fn add(&mut self, version: &str, digest: Option<Digest>, holder: Holder) {
         let version = match digest.and_then(|d| self.catalog.get(d)) {
             Some(release) if version.is_empty() => release.version.to_string(),
-            _ => version.to_owned(),
+            // Bundle names have no build metadata, and equality leaves it out.
+            _ => version.split('+').next().unwrap_or_default().to_owned(),
         };
         // Digests decide where both are known (one version can be two releases, single and multi), unless the
         // versions contradict that: then both names must be kept.

@@ -10,6 +10,7 @@ use crate::cluster::Snapshot;
 use crate::objects::cluster_version::{ClusterVersion, Status};
 use crate::objects::internal_release_image::InternalReleaseImage;
 use crate::objects::{MapOnly, Metadata, Str, nullable, object};
+use crate::text::shown;
 
 /// What reached us and cannot be judged. Only [`BadInput::uid`] decides how it is answered: with a uid
 /// by a review that refuses, without one by a transport status.
@@ -106,7 +107,7 @@ impl Subject<'_> {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "an object")]
 pub struct UserInfo<'a> {
     #[serde(borrow)]
     pub username: Str<'a>,
@@ -115,7 +116,7 @@ pub struct UserInfo<'a> {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
 struct Envelope<'a> {
     #[serde(borrow)]
     api_version: Str<'a>,
@@ -124,7 +125,7 @@ struct Envelope<'a> {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
 struct Request<'a> {
     #[serde(borrow)]
     uid: Str<'a>,
@@ -142,7 +143,7 @@ struct Request<'a> {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, expecting = "an object")]
 struct Resource<'a> {
     #[serde(borrow)]
     group: Str<'a>,
@@ -157,7 +158,7 @@ impl Resource<'_> {
 
 /// An object taken apart but not yet understood.
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, expecting = "an object")]
 struct Parts<'a> {
     #[serde(borrow, deserialize_with = "object")]
     metadata: Metadata<'a>,
@@ -172,6 +173,11 @@ impl<'a> Review<'a> {
     /// # Errors
     /// [`BadInput`], with the uid wherever the body still shows one.
     pub fn decode(body: &'a [u8], cluster: &Snapshot) -> Result<Self, BadInput> {
+        // A fault quotes the request, and goes to a log and a terminal.
+        Self::read(body, cluster).map_err(|bad| BadInput { message: shown(&bad.message).into_owned(), ..bad })
+    }
+
+    fn read(body: &'a [u8], cluster: &Snapshot) -> Result<Self, BadInput> {
         let text = std::str::from_utf8(body).map_err(|error| {
             bad(body, format!("the body is not UTF-8 (byte {}); the API server sends JSON", error.valid_up_to()))
         })?;
@@ -208,6 +214,9 @@ struct Fault {
 
 impl<'a> Request<'a> {
     fn subject(self, cluster: &Snapshot) -> Result<Subject<'a>, Fault> {
+        if self.resource.resource.is_empty() {
+            return Err(Fault { message: "the request names no resource".into(), malformed_object: false });
+        }
         if !self.sub_resource.is_empty() {
             return Ok(Subject::Other(self.resource.name()));
         }

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::answer::Response;
+use crate::cluster::Snapshot;
 use crate::config::ConfigFile;
 use crate::engine::{self, Judged};
 use crate::events::{Events, Recorder};
@@ -60,7 +61,8 @@ impl Server {
         if let Some(recorder) = recorder {
             tasks.spawn("the Event recorder", recorder.run());
         }
-        let admit = Guard { facts: facts.clone(), settings: config.settings(), metrics, events };
+        let admit =
+            Guard { facts: facts.clone(), settings: config.settings(), metrics, events, live: LiveReads::default() };
         Ok(Self { bound, admit, readiness, facts, tasks })
     }
 
@@ -117,11 +119,10 @@ async fn facts(config: &ConfigFile, readiness: &Readiness, tasks: &mut Tasks) ->
 
 fn server_settings(config: &ConfigFile) -> Result<ServerSettings> {
     let dir: PathBuf = match (&config.tls_dir, &config.self_signed) {
-        (Some(_), Some(_)) => bail!("--tls-dir and --self-signed exclude each other: give one of them"),
         (None, None) => bail!(
             "no certificate: give --tls-dir DIR with tls.crt and tls.key, or --self-signed DIR to have them made; airgate never serves plain HTTP"
         ),
-        (Some(dir), None) => dir.clone(),
+        (Some(dir), _) => dir.clone(),
         (None, Some(dir)) => {
             self_signed::ensure(dir, &[])?;
             dir.clone()
@@ -153,6 +154,31 @@ struct Guard {
     settings: Settings,
     metrics: Metrics,
     events: Events,
+    live: LiveReads,
+}
+
+/// Live reads, one at a time: whoever waits for one shares the next with all who wait. However many reviews come,
+/// the API server is asked no more often than it answers.
+#[derive(Default)]
+struct LiveReads(tokio::sync::Mutex<Option<(Instant, Arc<Snapshot>)>>);
+
+impl LiveReads {
+    /// Facts read after this was called.
+    async fn read(&self, facts: &Facts, deadline: Instant) -> Arc<Snapshot> {
+        let asked = Instant::now();
+        let Ok(mut last) = tokio::time::timeout_at(deadline, self.0.lock()).await else {
+            return Arc::new(Snapshot::nothing("the live read before this irreversible step was not done in time"));
+        };
+        match &*last {
+            Some((started, snapshot)) if *started >= asked => Arc::clone(snapshot),
+            _ => {
+                let started = Instant::now();
+                let snapshot = Arc::new(facts.refresh_for_irreversible(deadline).await);
+                *last = Some((started, Arc::clone(&snapshot)));
+                snapshot
+            }
+        }
+    }
 }
 
 impl Admit for Guard {
@@ -162,7 +188,7 @@ impl Admit for Guard {
         let result = match self.judge(&body, &self.facts.snapshot(), now) {
             // What cannot be undone is allowed on live facts only.
             Ok(judged) if judged.verdict.irreversible && judged.verdict.allowed() => {
-                let live = self.facts.refresh_for_irreversible(deadline).await;
+                let live = self.live.read(&self.facts, deadline).await;
                 self.judge(&body, &live, now)
             }
             result => result,
@@ -183,7 +209,7 @@ impl Admit for Guard {
 }
 
 impl Guard {
-    fn judge(&self, body: &[u8], cluster: &crate::cluster::Snapshot, now: Timestamp) -> Result<Judged, BadInput> {
+    fn judge(&self, body: &[u8], cluster: &Snapshot, now: Timestamp) -> Result<Judged, BadInput> {
         let catalog = self.facts.catalog();
         engine::judge(body, engine::Facts { cluster, catalog: &catalog, settings: &self.settings, now })
     }

@@ -17,7 +17,7 @@ const SHOWN_MAX: usize = 460;
 pub fn shown(text: &str) -> Cow<'_, str> {
     let hostile = |c: char| {
         c.is_control()
-            || matches!(c, '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}')
+            || matches!(c, '\u{AD}' | '\u{61C}' | '\u{180E}' | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E0FFF}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}')
     };
     if text.len() <= SHOWN_MAX && !text.contains(hostile) {
         return Cow::Borrowed(text);

@@ -14,6 +14,8 @@ pub struct Upgrade<'a> {
     pub from: &'a DesiredUpdate<'a>,
     pub to: &'a DesiredUpdate<'a>,
     pub status: &'a Status<'a>,
+    /// The CVO has not yet seen the stored spec: its target was neither taken up nor refused.
+    pub unseen: bool,
     /// The same request also changes `channel` or `upstream`.
     pub source_changed: bool,
     /// `status.desired.version`; `None` where it is missing or not SemVer.
@@ -42,6 +44,7 @@ impl<'a> Upgrade<'a> {
             from: &old.spec.desired_update,
             to: &new.spec.desired_update,
             status: &old.status,
+            unseen: old.status.observed_generation < old.metadata.generation,
             source_changed: old.spec.channel != new.spec.channel || old.spec.upstream != new.spec.upstream,
             current: Version::parse(&old.status.desired.version),
             current_digest: old.status.desired.digest(),

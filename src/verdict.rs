@@ -41,6 +41,18 @@ pub enum Result {
     Unknown,
 }
 
+impl Result {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Warn => "warn",
+            Self::Deny => "deny",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// One thing a policy found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
@@ -179,7 +191,7 @@ impl<'c, 'a> Fold<'c, 'a> {
             outcome: asked,
             mode,
             field: outcome.field,
-            message: outcome.text.block(&footer(None)),
+            message: text::message(&[(&outcome.text, &footer(None))]),
             overridden: opened.is_ok(),
             facts: facts.iter().map(|fact| fact.describe(self.context.now)).collect(),
         };
@@ -196,7 +208,7 @@ impl<'c, 'a> Fold<'c, 'a> {
             }
             (Mode::Deny, Err(note)) => {
                 let footer = footer(note.as_deref());
-                finding.message = outcome.text.block(&footer);
+                finding.message = text::message(&[(&outcome.text, &footer)]);
                 self.verdict.denials.push(Denial {
                     policy: policy.id,
                     field: outcome.field,

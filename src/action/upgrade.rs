@@ -32,6 +32,9 @@ impl UpgradeFlags {
             }
             target
         };
+        if [&self.to_image, &self.to].into_iter().flatten().any(String::is_empty) {
+            return Err(NoReview::Bad("an empty --to-image or --to names nothing; --clear cancels an update".into()));
+        }
         let desired = match (&self.to_image, &self.to, self.to_multi_arch, self.clear) {
             (Some(image), None, false, false) => match offer_of_digest(status, image) {
                 Some(Offer { version, image: Some(own) }) => target("", &version, &own),

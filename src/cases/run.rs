@@ -96,7 +96,8 @@ impl Situation {
 fn compare_refused(expect: &Expect, (outcome, code, text): &Refused) -> Vec<String> {
     let mut differences = vec![];
     if expect.outcome != *outcome || expect.code.is_some_and(|expected| expected != *code) {
-        differences.push(format!("expected {}, got {outcome} {code}: {text}", expect.outcome));
+        let code = if *code == 0 { String::new() } else { format!(" {code}") };
+        differences.push(format!("expected {}, got {outcome}{code}: {text}", expect.outcome));
     }
     if !(expect.policies.is_empty() && expect.warnings.is_empty()) {
         differences.push("it was not judged, so no policy and no warning can be expected of it".into());
@@ -111,28 +112,34 @@ fn compare_refused(expect: &Expect, (outcome, code, text): &Refused) -> Vec<Stri
 
 fn compare(expect: &Expect, judged: &Judged) -> Vec<String> {
     let mut differences = vec![];
-    let name = |outcome: &crate::verdict::Result| json!(outcome).as_str().unwrap_or_default().to_owned();
     let status = judged.response.status.as_ref();
     let message = status.map_or("", |status| &*status.message);
     let warnings = &judged.response.warnings;
-    let got = name(&judged.verdict.result);
+    let got = judged.verdict.result.as_str();
     if got != expect.outcome {
         let findings: Vec<_> = judged.verdict.findings.iter().map(|f| format!("{}: {}", f.policy, f.message)).collect();
         differences.push(format!("expected {}, got {got}\n{}", expect.outcome, findings.join("\n")));
     }
     let code = status.map(|status| status.code);
     if expect.code.is_some() && expect.code != code {
-        differences.push(format!("expected code {:?}, got {code:?}", expect.code));
+        let shown = |code: Option<u16>| code.map_or("none".to_owned(), |code| code.to_string());
+        differences.push(format!("expected code {}, got {}", shown(expect.code), shown(code)));
     }
     for (policy, expected) in &expect.policies {
         if crate::policies::by_id(policy).is_none() {
             differences.push(format!("policies: there is no policy {policy}"));
         }
-        let found: Vec<_> =
-            judged.verdict.findings.iter().filter(|f| f.policy == policy).map(|f| name(&f.outcome)).collect();
+        let found: Vec<_> = judged
+            .verdict
+            .findings
+            .iter()
+            .filter(|f| f.policy == policy)
+            .map(|f| f.outcome.as_str().to_owned())
+            .collect();
         let matches = if expected == "pass" { found.is_empty() } else { found.contains(expected) };
         if !matches {
-            differences.push(format!("{policy}: expected {expected}, found {found:?}"));
+            let found = if found.is_empty() { "pass".to_owned() } else { found.join(", ") };
+            differences.push(format!("{policy}: expected {expected}, got {found}"));
         }
     }
     let everything = warnings.iter().map(String::as_str).chain([message]).collect::<Vec<_>>().join("\n");

@@ -68,9 +68,31 @@ fn ours(document: &Value, faults: &mut Faults) -> bool {
             faults
                 .add(format!("{version} {kind:?} has no meaning in a directory of releases, {API_VERSION} {KIND} has"));
         }
-        _ => {}
+        _ => {
+            if let Some(hint) = mistaken(document) {
+                faults.add(hint);
+            }
+        }
     }
     false
+}
+
+/// What somebody most likely meant as a catalog; other documents may lie beside one without a word.
+fn mistaken(document: &Value) -> Option<String> {
+    let head = format!("a catalog begins with apiVersion: {API_VERSION} and kind: {KIND}");
+    let has = |pointer: &str| document.pointer(pointer).is_some();
+    if !document.is_object() {
+        return Some(format!("{} is no document with releases; {head}", show(document)));
+    }
+    if has("/metadata/previous") || (has("/digest") && has("/references")) {
+        return Some(format!(
+            "is what oc adm release info prints; {head}, and releases: with digest (listDigest where there is one), version and previous of it"
+        ));
+    }
+    if document.pointer("/data").is_some_and(|data| data.to_string().contains(KIND)) {
+        return Some("is a ConfigMap manifest: mount it, or give the file inside it".into());
+    }
+    has("/releases").then(|| format!("has releases, but {head}"))
 }
 
 fn catalog(document: &Map<String, Value>, source: &Source, faults: &mut Faults) -> Vec<Release> {
@@ -235,8 +257,11 @@ mod tests {
     fn other_documents_are_skipped_unless_they_claim_to_be_ours() {
         for (text, expected) in [
             ("kind: ConfigMap\napiVersion: v1", Ok(())),
-            ("- 1", Ok(())),
-            ("just text", Ok(())),
+            ("- 1", Err("is no document with releases")),
+            ("just text", Err("a catalog begins with")),
+            ("releases: []", Err("has releases, but a catalog begins with")),
+            ("digest: x\nreferences: {}", Err("oc adm release info prints")),
+            ("kind: ConfigMap\ndata: {c.yaml: 'kind: ReleaseCatalog'}", Err("is a ConfigMap manifest")),
             ("kind: Config\napiVersion: airgate.io/v1alpha1", Err("no meaning in a directory of releases")),
             ("kind: ReleaseCatalog\napiVersion: airgate.io/v1", Err("has apiVersion airgate.io/v1alpha1")),
             ("kind: ReleaseCatalog", Err("has apiVersion airgate.io/v1alpha1")),

@@ -18,6 +18,7 @@ use crate::engine::{self, Facts};
 use crate::files::document::{from_json, from_yaml};
 use crate::problem::Problem;
 use crate::review::BadInput;
+use crate::text::shown;
 use crate::verdict::{Finding, Result as Outcome};
 
 #[derive(Debug, Args)]
@@ -125,6 +126,28 @@ enum Input {
     Action(Action),
 }
 
+impl Input {
+    /// The object it is about, as RESOURCE/NAME.
+    fn about(&self) -> String {
+        match self {
+            Self::Action(action) => {
+                action.target().map(|target| format!("{}/{}", target.resource, target.name)).unwrap_or_default()
+            }
+            Self::Review(body) => {
+                let review: Value = serde_json::from_slice(body).unwrap_or_default();
+                let request = &review["request"];
+                let name = [
+                    &request["name"],
+                    &request["object"]["metadata"]["name"],
+                    &request["oldObject"]["metadata"]["name"],
+                ];
+                let name = name.into_iter().find_map(Value::as_str).unwrap_or_default();
+                format!("{}/{}", request["resource"]["resource"].as_str().unwrap_or_default(), shown(name))
+            }
+        }
+    }
+}
+
 const EXIT_DENIED: u8 = 1;
 const EXIT_BAD_INPUT: u8 = 2;
 const EXIT_UNKNOWN: u8 = 3;
@@ -149,9 +172,14 @@ pub fn run(args: CheckArgs) -> Result<ExitCode> {
         }
     }
     let mut codes = vec![];
+    let several = inputs.len() > 1;
     for input in inputs {
+        let about = input.about();
+        if several && common.output == Format::Text {
+            line(&paint(Colour::Bold, &format!("# {about}")));
+        }
         let report = judge(input, &sources, facts);
-        report.print(common.output, &problems)?;
+        report.print(common.output, &about, &problems)?;
         codes.push(report.code());
     }
     // The first of these that occurred.
@@ -189,8 +217,10 @@ fn judge(input: Input, sources: &Sources, facts: Facts<'_>) -> Report {
 
 #[derive(Serialize)]
 struct Json<'a> {
+    object: &'a str,
     allowed: bool,
-    outcome: Outcome,
+    /// `bad input` where there is nothing that could be allowed or denied.
+    outcome: &'a str,
     response: Option<&'a Response>,
     findings: &'a [Finding],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -210,26 +240,37 @@ impl Report {
         }
     }
 
-    fn print(&self, format: Format, problems: &[Problem]) -> Result<()> {
+    fn print(&self, format: Format, about: &str, problems: &[Problem]) -> Result<()> {
         match format {
-            Format::Json => line(&self.json(problems)?),
+            Format::Json => line(&self.json(about, problems)?),
             Format::Text => self.text(),
         }
         Ok(())
     }
 
-    fn json(&self, problems: &[Problem]) -> Result<String> {
+    fn json(&self, object: &str, problems: &[Problem]) -> Result<String> {
         let (outcome, response, findings, message) = match self {
-            Self::Judged { outcome, response, findings } => (*outcome, Some(response.clone()), &findings[..], None),
+            Self::Judged { outcome, response, findings } => {
+                (outcome.as_str(), Some(response.clone()), &findings[..], None)
+            }
             Self::Unanswerable(bad) => {
                 let response = bad.uid.as_ref().map(|uid| Response::to_bad_input(uid, bad));
-                (Outcome::Deny, response, &[][..], Some(&*bad.message))
+                let outcome = if self.code() == EXIT_DENIED { "deny" } else { "bad input" };
+                (outcome, response, &[][..], Some(&*bad.message))
             }
-            Self::NoReview(NoReview::Unknown(text)) => (Outcome::Unknown, None, &[][..], Some(&**text)),
-            Self::NoReview(NoReview::Bad(text)) => (Outcome::Deny, None, &[][..], Some(&**text)),
+            Self::NoReview(NoReview::Unknown(text)) => ("unknown", None, &[][..], Some(&**text)),
+            Self::NoReview(NoReview::Bad(text)) => ("bad input", None, &[][..], Some(&**text)),
         };
         let allowed = response.as_ref().is_some_and(|response| response.allowed);
-        Ok(serde_json::to_string(&Json { allowed, outcome, response: response.as_ref(), findings, message, problems })?)
+        Ok(serde_json::to_string(&Json {
+            object,
+            allowed,
+            outcome,
+            response: response.as_ref(),
+            findings,
+            message,
+            problems,
+        })?)
     }
 
     fn text(&self) {
@@ -246,6 +287,7 @@ impl Report {
                     Outcome::Unknown => refused("denied, because a fact is missing", message),
                 }
             }
+            Self::Unanswerable(bad) if self.code() == EXIT_DENIED => refused("denied", &bad.message),
             Self::Unanswerable(bad) => refused("bad input", &bad.message),
             Self::NoReview(NoReview::Unknown(text)) => refused("not known", text),
             Self::NoReview(NoReview::Bad(text)) => refused("bad input", text),

@@ -78,12 +78,23 @@ fn examples(policy: &Policy) -> Vec<(String, String)> {
     chosen
 }
 
+/// A case's name without the number of the report it comes from.
+fn plain(name: &str) -> String {
+    match name.split_once(' ') {
+        Some((id, rest)) if id.contains('-') && id.starts_with(|c: char| c.is_ascii_uppercase()) => rest.to_owned(),
+        _ => name.to_owned(),
+    }
+}
+
 /// Situation, name and expected outcome of every case of a policy.
 fn cases(policy: &Policy) -> Vec<(String, String, String)> {
     embedded::files()
         .filter(|(owner, _, _)| *owner == policy.id)
         .filter_map(|(_, _, file)| file.ok())
-        .flat_map(|file| file.cases.into_iter().map(move |case| (file.about.clone(), case.name, case.expect.outcome)))
+        .flat_map(|file| {
+            let about = file.about;
+            file.cases.into_iter().map(move |case| (about.clone(), plain(&case.name), case.expect.outcome))
+        })
         .collect()
 }
 

@@ -10,7 +10,7 @@ use clap::Args;
 use tracing_subscriber::EnvFilter;
 
 use super::output::note;
-use super::source::SourceArgs;
+use super::source::{SourceArgs, environment, one_of, path_from_environment};
 use crate::config::ConfigFile;
 use crate::serve::Server;
 use crate::shutdown;
@@ -22,45 +22,40 @@ const WORKERS_MAX: usize = 4;
 pub struct ServeArgs {
     #[command(flatten)]
     source: SourceArgs,
-    /// Where reviews are answered, over HTTPS [default: [::]:8443]
-    #[arg(long, env = "AIRGATE_LISTEN", value_name = "ADDRESS")]
+    /// Where reviews are answered, over HTTPS [default: [::]:8443] [env: AIRGATE_LISTEN]
+    #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// /livez, /readyz and /metrics, over HTTP [default: [::]:8081]
-    #[arg(long, env = "AIRGATE_HEALTH_LISTEN", value_name = "ADDRESS")]
+    /// /livez, /readyz and /metrics, over HTTP [default: [::]:8081] [env: AIRGATE_HEALTH_LISTEN]
+    #[arg(long, value_name = "ADDRESS")]
     health_listen: Option<String>,
-    /// /statusz and the status page, over HTTP [default: 127.0.0.1:8080]
-    #[arg(long, env = "AIRGATE_ADMIN_LISTEN", value_name = "ADDRESS")]
+    /// /statusz and the status page, over HTTP [default: 127.0.0.1:8080] [env: AIRGATE_ADMIN_LISTEN]
+    #[arg(long, value_name = "ADDRESS")]
     admin_listen: Option<String>,
-    /// Directory with tls.crt and tls.key; changes are picked up without a restart
-    #[arg(long, env = "AIRGATE_TLS_DIR", value_name = "DIR", conflicts_with = "self_signed")]
+    /// Directory with tls.crt and tls.key; changes are picked up without a restart [env: AIRGATE_TLS_DIR]
+    #[arg(long, value_name = "DIR")]
     tls_dir: Option<PathBuf>,
-    /// The same, made for 127.0.0.1, ::1 and localhost where they are missing, with ca.crt beside them
-    #[arg(long, env = "AIRGATE_SELF_SIGNED", value_name = "DIR")]
+    /// The same, made for 127.0.0.1, ::1 and localhost where they are missing, with ca.crt beside them [env: AIRGATE_SELF_SIGNED]
+    #[arg(long, value_name = "DIR")]
     self_signed: Option<PathBuf>,
-    /// Answer only clients with a certificate of these CAs
-    #[arg(long, env = "AIRGATE_CLIENT_CA", value_name = "FILE")]
+    /// Answer only clients with a certificate of these CAs [env: AIRGATE_CLIENT_CA]
+    #[arg(long, value_name = "FILE")]
     client_ca: Option<PathBuf>,
 }
 
 impl ServeArgs {
     fn config(&self) -> Result<ConfigFile> {
         let mut config = self.source.merged_config()?;
-        let fill = |flag: &Option<String>, key: &mut Option<String>| {
-            if flag.is_some() {
-                key.clone_from(flag);
-            }
+        let fill = |flag: &Option<String>, variable: &str, key: &mut Option<String>| {
+            *key = flag.clone().or_else(|| environment(variable)).or(key.take());
         };
-        fill(&self.listen, &mut config.listen);
-        fill(&self.health_listen, &mut config.health_listen);
-        fill(&self.admin_listen, &mut config.admin_listen);
-        // The two exclude each other: a flag for one silences the file's other.
-        if self.tls_dir.is_some() || self.self_signed.is_some() {
-            config.tls_dir.clone_from(&self.tls_dir);
-            config.self_signed.clone_from(&self.self_signed);
-        }
-        if self.client_ca.is_some() {
-            config.client_ca.clone_from(&self.client_ca);
-        }
+        fill(&self.listen, "AIRGATE_LISTEN", &mut config.listen);
+        fill(&self.health_listen, "AIRGATE_HEALTH_LISTEN", &mut config.health_listen);
+        fill(&self.admin_listen, "AIRGATE_ADMIN_LISTEN", &mut config.admin_listen);
+        let flags = (self.tls_dir.clone(), self.self_signed.clone());
+        (config.tls_dir, config.self_signed) =
+            one_of(("tls-dir", "self-signed"), flags, (config.tls_dir.take(), config.self_signed.take()))?;
+        config.client_ca =
+            self.client_ca.clone().or_else(|| path_from_environment("AIRGATE_CLIENT_CA")).or(config.client_ca);
         Ok(config)
     }
 }
@@ -83,7 +78,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
         // What cannot start is usage, exit 2; what fails later is not.
         Ok(Err(not_started)) => Err(not_started),
         Err(failed) => {
-            note(&format!("error: {failed:#}"));
+            note(&format!("error: {}", super::one_line(&failed)));
             Ok(ExitCode::FAILURE)
         }
     }

@@ -22,36 +22,62 @@ use crate::watch;
 /// Flags that say where facts come from.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SourceArgs {
-    /// Configuration file (kind: Config)
-    #[arg(long, env = "AIRGATE_CONFIG", value_name = "FILE")]
+    /// Configuration file (kind: Config) [env: AIRGATE_CONFIG]
+    #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Read the cluster from files: what `oc get -o yaml` prints, a must-gather, an inspect tree
-    #[arg(long, env = "AIRGATE_STATE", value_name = "DIR", conflicts_with = "kubeconfig")]
+    /// Read the cluster from files: what `oc get -o yaml` prints, a must-gather, an inspect tree [env: AIRGATE_STATE]
+    #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
-    /// Read the cluster through this kubeconfig
-    #[arg(long, env = "AIRGATE_KUBECONFIG", value_name = "FILE")]
+    /// Read the cluster through this kubeconfig [env: AIRGATE_KUBECONFIG]
+    #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// Directory of releases (OCI layouts, archives, mirrored trees, catalog files); may be given several times
-    #[arg(long, env = "AIRGATE_RELEASES", value_name = "DIR", value_delimiter = ',')]
+    /// Directory of releases (layouts, archives, mirrored trees, catalog files); may be given several times [env: AIRGATE_RELEASES, comma-separated]
+    #[arg(long, value_name = "DIR")]
     pub releases: Vec<PathBuf>,
 }
 
 impl SourceArgs {
-    /// The configuration with these flags over it.
+    /// The configuration: these flags over the environment over the file.
     pub fn merged_config(&self) -> Result<ConfigFile> {
-        let mut config = self.config.as_deref().map(ConfigFile::load).transpose()?.unwrap_or_default();
-        // The two exclude each other: a flag for one silences the file's other.
-        if self.state.is_some() || self.kubeconfig.is_some() {
-            config.state.clone_from(&self.state);
-            config.kubeconfig.clone_from(&self.kubeconfig);
-        }
-        if config.state.is_some() && config.kubeconfig.is_some() {
-            bail!("state and kubeconfig exclude each other: give one of them");
-        }
+        let file = self.config.clone().or_else(|| path_from_environment("AIRGATE_CONFIG"));
+        let mut config = file.as_deref().map(ConfigFile::load).transpose()?.unwrap_or_default();
+        let flags = (self.state.clone(), self.kubeconfig.clone());
+        (config.state, config.kubeconfig) =
+            one_of(("state", "kubeconfig"), flags, (config.state.take(), config.kubeconfig.take()))?;
         if !self.releases.is_empty() {
             config.releases.clone_from(&self.releases);
+        } else if let Some(releases) = environment("AIRGATE_RELEASES") {
+            config.releases = releases.split(',').filter(|dir| !dir.is_empty()).map(PathBuf::from).collect();
         }
         Ok(config)
+    }
+}
+
+/// An environment variable; an empty one counts as unset.
+pub fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+pub fn path_from_environment(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+type Pair = (Option<PathBuf>, Option<PathBuf>);
+
+/// Two settings that exclude each other: the first level that has one of them decides, and having both is an error.
+pub fn one_of(names: (&str, &str), flags: Pair, file: Pair) -> Result<Pair> {
+    let variable = |name: &str| format!("AIRGATE_{}", name.replace('-', "_").to_uppercase());
+    let variables = (variable(names.0), variable(names.1));
+    let environment = (path_from_environment(&variables.0), path_from_environment(&variables.1));
+    let levels = [
+        (format!("--{} and --{}", names.0, names.1), flags),
+        (format!("{} and {}", variables.0, variables.1), environment),
+        (format!("the keys for {} and {} in the config file", names.0, names.1), file),
+    ];
+    match levels.into_iter().find(|(_, pair)| pair.0.is_some() || pair.1.is_some()) {
+        Some((which, (Some(_), Some(_)))) => bail!("{which} exclude each other: give one of them"),
+        Some((_, pair)) => Ok(pair),
+        None => Ok((None, None)),
     }
 }
 

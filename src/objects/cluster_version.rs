@@ -10,7 +10,7 @@ use crate::version::Version;
 pub const NAME: &str = "version";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "an object")]
 pub struct ClusterVersion<'a> {
     #[serde(borrow, deserialize_with = "object")]
     pub metadata: Metadata<'a>,
@@ -21,7 +21,7 @@ pub struct ClusterVersion<'a> {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct Spec<'a> {
     #[serde(borrow, deserialize_with = "object")]
     pub desired_update: DesiredUpdate<'a>,
@@ -31,7 +31,7 @@ pub struct Spec<'a> {
 
 /// `spec.desiredUpdate` reduced to the effective target: "" and absent alike, acceptRisks left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "an object")]
 pub struct DesiredUpdate<'a> {
     #[serde(borrow)]
     pub version: Str<'a>,
@@ -60,7 +60,7 @@ impl DesiredUpdate<'_> {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct Status<'a> {
     #[serde(borrow, deserialize_with = "object")]
     pub desired: Release<'a>,
@@ -73,10 +73,13 @@ pub struct Status<'a> {
     pub conditional_updates: Vec<ConditionalUpdate<'a>>,
     #[serde(deserialize_with = "objects")]
     pub conditions: Vec<Condition<'a>>,
+    /// The `metadata.generation` that the CVO has seen.
+    #[serde(deserialize_with = "nullable")]
+    pub observed_generation: i64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "an object")]
 pub struct Release<'a> {
     #[serde(borrow)]
     pub version: Str<'a>,
@@ -85,7 +88,7 @@ pub struct Release<'a> {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct HistoryEntry<'a> {
     #[serde(borrow)]
     pub state: Str<'a>,
@@ -96,7 +99,7 @@ pub struct HistoryEntry<'a> {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "an object")]
 pub struct ConditionalUpdate<'a> {
     #[serde(borrow, deserialize_with = "object")]
     pub release: Release<'a>,
@@ -107,7 +110,7 @@ pub struct ConditionalUpdate<'a> {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "an object")]
 pub struct Risk<'a> {
     #[serde(borrow)]
     pub name: Str<'a>,
@@ -171,7 +174,7 @@ into_owned! {
     ClusterVersion { metadata, spec, status }
     Spec { desired_update, channel, upstream }
     DesiredUpdate { version, image, architecture, force, mode }
-    Status { desired, history, available_updates, conditional_updates, conditions }
+    Status { desired, history, available_updates, conditional_updates, conditions, observed_generation }
     Release { version, image, architecture }
     HistoryEntry { state, version, image, started_time }
     ConditionalUpdate { release, risks, conditions }

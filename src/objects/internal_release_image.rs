@@ -3,13 +3,13 @@
 
 use serde::Deserialize;
 
-use super::{Metadata, Str, into_owned, object, objects};
+use super::{Metadata, Str, bundles, into_owned, object};
 
 /// The singleton's name, which its CRD demands.
 pub const NAME: &str = "cluster";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "an object")]
 pub struct InternalReleaseImage<'a> {
     #[serde(borrow, deserialize_with = "object")]
     pub metadata: Metadata<'a>,
@@ -20,15 +20,15 @@ pub struct InternalReleaseImage<'a> {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "an object")]
 pub struct Releases<'a> {
-    #[serde(borrow, deserialize_with = "objects")]
+    #[serde(borrow, deserialize_with = "bundles")]
     pub releases: Vec<BundleEntry<'a>>,
 }
 
 /// An entry of `spec.releases` (name only) or of `status.releases`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "an object")]
 pub struct BundleEntry<'a> {
     #[serde(borrow)]
     pub name: Str<'a>,
@@ -36,7 +36,7 @@ pub struct BundleEntry<'a> {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "an object")]
 pub struct MachineConfigNode<'a> {
     #[serde(borrow, deserialize_with = "object")]
     pub metadata: Metadata<'a>,
@@ -45,7 +45,7 @@ pub struct MachineConfigNode<'a> {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct MachineConfigNodeStatus<'a> {
     #[serde(borrow, deserialize_with = "object")]
     pub internal_release_image: Releases<'a>,

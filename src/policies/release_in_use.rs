@@ -57,24 +57,46 @@ fn judge(context: &Context<'_>, judgement: &mut Judgement) {
         judgement
             .warn(FIELD, Text::new(what, format!("nothing runs it any more, but {}", kept.held_by(Retain::History))));
     }
-    let unknown_names: Vec<&str> = match (&held.undecided[..], whole_object) {
-        ([], true) => vec!["delete"],
-        ([], false) => removed.iter().map(|bundle| &*bundle.name).collect(),
-        (undecided, _) => undecided.iter().map(|(bundle, _)| &*bundle.name).collect(),
-    };
+    // A missing fact leaves everything unjudged that is not denied anyway, so an override has to name all of that.
+    let mut unknown_names: Vec<&str> = held.undecided.iter().map(|(bundle, _)| &*bundle.name).collect();
+    if !missing.is_empty() && whole_object {
+        unknown_names.push("delete");
+    } else if !missing.is_empty() {
+        let denied = |bundle: &&Bundle| held.denied.iter().any(|(known, _)| known.name == bundle.name);
+        unknown_names = removed.iter().filter(|bundle| !denied(bundle)).map(|bundle| &*bundle.name).collect();
+    }
     missing.extend(held.undecided.iter().map(|(bundle, kept)| Missing {
         why: format!("neither a digest nor its name says whether {} holds {}", shown(&bundle.name), kept.name()),
         remedy: "oc get internalreleaseimage cluster -o yaml; oc get machineconfignodes -o yaml".into(),
     }));
-    // One missing fact is enough to say; the rest would be the same denial again.
     if let Some(first) = missing.first() {
         let what = if whole_object {
             "whether the cluster still needs a release of this InternalReleaseImage cannot be judged".to_owned()
         } else {
             format!("whether the cluster still needs {} cannot be judged", names(&removed))
         };
-        judgement.unknown(FIELD, what, first, unknown_names.into_iter().map(step).collect());
+        let steps = unknown_names.into_iter().map(step).collect();
+        judgement.unknown(FIELD, what, &Missing { why: together(&missing), ..first.clone() }, steps);
+        // All that is missing is named at once: nobody wants to hear of it fact by fact.
+        if let Some(outcome) = judgement.outcomes.last_mut() {
+            outcome.text.works = remedies(&missing);
+        }
     }
+}
+
+fn together(missing: &[Missing]) -> String {
+    let whys: Vec<&str> = missing.iter().map(|missing| &*missing.why).collect();
+    whys.join("; ")
+}
+
+fn remedies(missing: &[Missing]) -> Vec<String> {
+    let mut remedies: Vec<String> = vec![];
+    for Missing { remedy, .. } in missing {
+        if !remedies.contains(remedy) {
+            remedies.push(remedy.clone());
+        }
+    }
+    remedies
 }
 
 fn dropped(
@@ -122,6 +144,12 @@ fn kept(context: &Context<'_>, judgement: &mut Judgement, missing: &mut Vec<Miss
             cluster.cluster_version.known()
         }
     };
+    if cv.is_some_and(|cv| cv.status.history.is_empty()) {
+        missing.push(Missing {
+            why: "ClusterVersion version has an empty status.history, so what the cluster ran is not known".into(),
+            remedy: "oc get clusterversion version -o yaml; the CVO writes its status".into(),
+        });
+    }
     let mut kept = cv.map(|cv| retain::held_by_cluster_version(cv, context.catalog)).unwrap_or_default();
     if cv.is_some_and(|cv| cv.status.desired.version.is_empty() && cv.status.desired.digest().is_none()) {
         missing.push(Missing {

@@ -28,7 +28,7 @@ pub const POLICY: Policy = Policy {
 const FIELD: &str = "spec.desiredUpdate";
 
 /// How a release becomes known to airgate.
-pub(super) const SUPPLY: &str = "oc adm release info -o json PULLSPEC, where its registry can be reached, tells version and \
+pub(super) const SUPPLY: &str = "oc adm release info -o json of it, where its registry can be reached, tells version and \
                                  metadata.previous: write them with the digest into a ReleaseCatalog file below --releases";
 
 fn judge(context: &Context<'_>, judgement: &mut Judgement) {

@@ -143,7 +143,7 @@ fn serve_refuses_to_start_and_says_why() {
     for (args, part) in [
         (&["serve", "--state", "policies/sample/state"][..], "--tls-dir DIR"),
         (&["serve", "--self-signed", "target/refused", "--listen", "nonsense"], "--listen nonsense"),
-        (&["serve", "--tls-dir", "a", "--self-signed", "b"], "cannot be used with"),
+        (&["serve", "--tls-dir", "a", "--self-signed", "b"], "exclude each other"),
         (&["serve", "--config", "/does/not/exist"], "/does/not/exist"),
     ] {
         let output = airgate(args);

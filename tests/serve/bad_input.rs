@@ -108,3 +108,24 @@ async fn what_nobody_guards_is_allowed_and_counted() {
         );
     }
 }
+
+/// Three bytes of a body must not become a hundred of memory, nor a long list a long computation.
+#[tokio::test]
+async fn lists_without_end_are_refused() {
+    let server = Running::start().await;
+    let bundles: Vec<Value> =
+        (0..300).map(|n| json!({"name": format!("ocp-release-bundle-4.22.{n}-x86_64")})).collect();
+    let image = json!({"metadata": {"name": "cluster"}, "spec": {"releases": bundles}});
+    let delete = review("machineconfiguration.openshift.io", "internalreleaseimages", "DELETE", &image, &Value::Null);
+    let mut step = upgrade_to(V4_22_3);
+    step["request"]["oldObject"]["status"]["conditionalUpdates"] = json!(vec![json!({}); 2500]);
+    for review in [delete, step] {
+        let response = server.review(&review).await;
+        let message = response["status"]["message"].as_str().unwrap();
+        assert!(response["status"]["code"] == 422 && message.contains("a list of more than"), "{response}");
+    }
+    let long = json!({"apiVersion": "x".repeat(100_000), "request": {"uid": "u"}});
+    let (_, text) = server.post(long.to_string()).await;
+    assert!(text.len() < 2000, "what is quoted of a request is bounded: {} bytes", text.len());
+    server.still_judges().await;
+}

@@ -75,9 +75,10 @@ impl Site {
              - serve it, and send the last of these reviews with curl:\n    \
                {airgate} serve --state {dir}/state --releases {dir}/releases --self-signed {dir}/certs\n    \
                curl --cacert {dir}/certs/ca.crt -H 'Content-Type: application/json' --data @{dir}/review.json https://localhost:8443/validate\n\
-             - a real cluster: follow it, and register (the certificate must name HOST: {airgate} certs --dir {dir}/certs --name HOST)\n    \
-               {airgate} serve --kubeconfig ~/.kube/config --releases DIR --self-signed {dir}/certs\n    \
-               {airgate} manifests --url https://HOST:8443 --ca-file {dir}/certs/ca.crt | oc apply -f -"
+             - a real cluster: follow it, and register, under a name HOST that its API server can reach\n    \
+               {airgate} certs --dir {dir}/host --name HOST\n    \
+               {airgate} serve --kubeconfig ~/.kube/config --releases DIR --tls-dir {dir}/host\n    \
+               {airgate} manifests --url https://HOST:8443 --ca-file {dir}/host/ca.crt | oc apply -f -"
         )
     }
 }

@@ -133,7 +133,8 @@ impl PathStep<'_, '_> {
             Some(digest) => self.upgrade.current_digest == Some(digest),
             None => stored.image.is_empty() && Version::parse(&stored.version).as_ref() == Some(&self.current),
         };
-        refused && (!stored.named() || is_desired)
+        // Set to something else, that one was refused, if the CVO has seen it: else it was written a moment ago.
+        refused && (!stored.named() || is_desired || self.upgrade.unseen)
     }
 
     fn known_risks(&self, digest: Digest, version: &str, judgement: &mut Judgement) {
@@ -253,6 +254,9 @@ impl PathStep<'_, '_> {
             }
             Lookup::Release(release) => {
                 format!("{} does not say which versions {} can be reached from", release.source.name, release.version)
+            }
+            Lookup::Missing if self.context.catalog.is_empty() => {
+                "airgate was given no release at all (--releases)".into()
             }
             Lookup::Missing if self.upgrade.to.image.is_empty() => {
                 format!("no release source on this site knows {digest}")
