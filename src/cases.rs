@@ -18,7 +18,11 @@ pub use run::{Outcome, run, situation};
 use crate::action::upgrade::UpgradeFlags;
 use crate::action::{Action, Patch, Target, User};
 use crate::files::document::from_yaml;
+use crate::files::read_named_text;
 use crate::settings::Settings;
+
+/// Far more than a person writes.
+const MAX_BYTES: u64 = 16 << 20;
 
 /// One file of cases.
 #[derive(Clone, Debug, Deserialize)]
@@ -146,7 +150,7 @@ impl CaseFile {
     /// # Errors
     /// The file cannot be read or parsed.
     pub fn load(path: &Path) -> Result<Self, String> {
-        let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+        let text = read_named_text(path, MAX_BYTES).map_err(|error| error.to_string())?;
         Self::parse(&text)
     }
 }

@@ -7,8 +7,12 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::files::read_named_text;
 use crate::policies::{self, POLICIES};
 use crate::settings::{PolicySettings, Retain, ServerMode, Settings};
+
+/// Far more than every key could need.
+const MAX_BYTES: u64 = 4 << 20;
 
 /// The config file, key by key. `serve` flags have the same names in kebab-case.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -48,7 +52,7 @@ impl ConfigFile {
     /// The file cannot be read, is no such configuration, or names an unknown key, policy or value.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let text =
-            std::fs::read_to_string(path).map_err(|reason| ConfigError::Read { path: path.to_owned(), reason })?;
+            read_named_text(path, MAX_BYTES).map_err(|reason| ConfigError::Read { path: path.to_owned(), reason })?;
         Self::parse(&text).map_err(|message| ConfigError::Malformed { path: path.to_owned(), message })
     }
 

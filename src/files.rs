@@ -10,8 +10,8 @@ pub mod stamp;
 use std::collections::HashSet;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::Read;
-use std::os::unix::fs::MetadataExt;
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -208,18 +208,77 @@ fn documents(path: &Path, limits: Limits) -> Result<Vec<Value>, String> {
     if documents.is_empty() { Err("holds no document".into()) } else { Ok(documents) }
 }
 
-fn read_text(path: &Path, limit: u64) -> Result<String, String> {
-    let mut bytes = vec![];
-    fs::File::open(path)
-        .and_then(|file| file.take(limit + 1).read_to_end(&mut bytes))
-        .map_err(|error| unreadable(&error))?;
-    if bytes.len() as u64 > limit {
-        return Err(format!("is larger than {} MiB and not read", limit >> 20));
+/// A file that somebody may replace at any time: nothing but a regular file, which never blocks. Asked of
+/// what was opened and not before, so that it cannot be another one.
+///
+/// # Errors
+/// It cannot be opened, is no regular file, or is larger.
+pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    read_bounded(open_regular(path)?, limit)
+}
+
+/// The same for a file that is read in parts.
+///
+/// # Errors
+/// It cannot be opened or is no regular file.
+pub fn open_regular(path: &Path) -> io::Result<fs::File> {
+    // Without O_NONBLOCK, opening a named pipe waits for its other end.
+    let file = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "is not a regular file"));
     }
+    Ok(file)
+}
+
+/// A file that a person names, which may be a pipe, or `-` for stdin.
+///
+/// # Errors
+/// It cannot be read, or is larger.
+pub fn read_named(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    if path.as_os_str() == "-" {
+        read_bounded(io::stdin().lock(), limit)
+    } else {
+        read_bounded(fs::File::open(path)?, limit)
+    }
+}
+
+/// The same, as text.
+///
+/// # Errors
+/// It cannot be read, is larger, or is not UTF-8.
+pub fn read_named_text(path: &Path, limit: u64) -> io::Result<String> {
+    String::from_utf8(read_named(path, limit)?).map_err(|error| {
+        io::Error::new(
+            ErrorKind::InvalidData,
+            format!("is not UTF-8 from byte {} on", error.utf8_error().valid_up_to()),
+        )
+    })
+}
+
+fn read_bounded(from: impl Read, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![];
+    from.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        return Err(io::Error::new(
+            ErrorKind::FileTooLarge,
+            format!("is larger than {} MiB and not read", limit >> 20),
+        ));
+    }
+    Ok(bytes)
+}
+
+fn read_text(path: &Path, limit: u64) -> Result<String, String> {
+    let bytes = read_regular(path, limit).map_err(|error| match error.kind() {
+        ErrorKind::FileTooLarge => error.to_string(),
+        _ => unreadable(&error),
+    })?;
     String::from_utf8(bytes).map_err(|error| format!("is not UTF-8 from byte {} on", error.utf8_error().valid_up_to()))
 }
 
-pub(crate) fn unreadable(error: &std::io::Error) -> String {
+pub(crate) fn unreadable(error: &io::Error) -> String {
+    if error.kind() == ErrorKind::InvalidInput {
+        return error.to_string();
+    }
     format!("cannot be read: {error}")
 }
 
@@ -294,6 +353,26 @@ mod tests {
         assert_eq!(tree.faults[0].name, "d/e");
         let tree = Tree::find(root.path(), Limits { file_bytes: 8, ..Limits::default() }, None);
         assert!(tree.read(&tree.files[0]).unwrap_err().contains("larger"));
+    }
+
+    #[test]
+    fn what_becomes_a_pipe_after_it_was_found_does_not_block() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), "a.yaml", "a: 1");
+        let tree = Tree::find(root.path(), Limits::default(), None);
+        let path = root.path().join("a.yaml");
+        fs::remove_file(&path).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert_eq!(tree.read(&tree.files[0]).unwrap_err(), "is not a regular file");
+    }
+
+    #[test]
+    fn what_never_ends_is_not_read_to_its_end() {
+        for read in [read_named, read_regular] {
+            assert!(read(Path::new("/dev/zero"), 1 << 20).is_err());
+        }
+        let error = read_named_text(Path::new("/dev/zero"), 1 << 20).unwrap_err();
+        assert_eq!(error.to_string(), "is larger than 1 MiB and not read");
     }
 
     #[test]

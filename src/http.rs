@@ -12,6 +12,7 @@ pub mod health;
 pub mod layers;
 pub mod limits;
 pub mod server;
+pub mod shares;
 pub mod tasks;
 pub mod timeout;
 
@@ -58,6 +59,7 @@ pub struct Answer {
 pub fn router<A: Admit>(admit: Arc<A>, limits: &Limits, metrics: &Metrics, readiness: &Readiness) -> Router {
     let edge = Edge::new(limits, metrics, readiness);
     let validate = post(validate::<A>)
+        .route_layer(from_fn_with_state(edge.clone(), layers::in_flight)) // complete, then counted: 429 and Retry-After
         // Only what reaches the handler has its body read: 415, 408, 413, 429.
         .route_layer(from_fn_with_state(edge.clone(), layers::whole_body))
         .fallback(layers::method_not_allowed);
@@ -66,7 +68,6 @@ pub fn router<A: Admit>(admit: Arc<A>, limits: &Limits, metrics: &Metrics, readi
             .layer(from_fn_with_state(edge.clone(), layers::farewell)) // draining: Connection: close
             .layer(CatchPanicLayer::custom(layers::Panicked(metrics.clone()))) // 500, and the next one is served
             .layer(from_fn_with_state(edge.clone(), layers::count_refusals)) // every answer below that is the edge's own
-            .layer(from_fn_with_state(edge.clone(), layers::in_flight)) // 429 and Retry-After
             .layer(from_fn_with_state(edge, layers::deadline)), // 400, 504
     )
 }

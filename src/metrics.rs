@@ -87,6 +87,8 @@ label_value! {
         HeaderTimeout = "header_timeout",
         /// Kept open without a request for too long.
         Idle = "idle",
+        /// Too many of this peer while slots are scarce.
+        PeerShare = "peer_share",
         /// Still busy when the time for the shutdown was over.
         Aborted = "aborted",
     }

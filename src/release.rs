@@ -100,6 +100,8 @@ pub struct Catalog {
     /// Several only where sources contradict each other.
     by_digest: HashMap<Digest, Vec<Release>>,
     list_of_shard: HashMap<Digest, Digest>,
+    /// What a file says and the payload itself denies, with where the payload was read.
+    overruled: Vec<(Release, Source)>,
     remarks: Vec<String>,
 }
 
@@ -112,11 +114,11 @@ impl Catalog {
         for release in releases {
             catalog.add(release);
         }
-        for entries in catalog.by_digest.values() {
-            for release in entries {
-                for shard in &release.shards {
-                    catalog.list_of_shard.insert(*shard, release.digest);
-                }
+        for release in catalog.by_digest.values().flatten() {
+            for shard in &release.shards {
+                // A shard of two lists (they share a payload) belongs to the first: always the same one.
+                let list = catalog.list_of_shard.entry(*shard).or_insert(release.digest);
+                *list = release.digest.min(*list);
             }
         }
         for (digest, entries) in &catalog.by_digest {
@@ -135,6 +137,8 @@ impl Catalog {
                 ));
             }
         }
+        let overruled = catalog.overruled.iter().map(|(file, payload)| contradicted_file(file, payload));
+        catalog.remarks.extend(overruled);
         catalog.remarks.sort();
         catalog
     }
@@ -148,13 +152,13 @@ impl Catalog {
         let contradicts = first.contradicts(&release);
         match (first.source.verified, release.source.verified) {
             (held, new) if held == new && contradicts => entries.push(release),
-            (true, false) if contradicts => self.remarks.push(contradicted_file(&release, first)),
+            (true, false) if contradicts => self.overruled.push((release, first.source.clone())),
             (false, true) => {
                 let verified = release.clone();
                 let file = std::mem::replace(first, release);
                 entries.truncate(1);
                 if contradicts {
-                    self.remarks.push(contradicted_file(&file, &verified));
+                    self.overruled.push((file, verified.source));
                 } else {
                     entries[0].complete_from(file);
                 }
@@ -209,6 +213,22 @@ impl Catalog {
         found
     }
 
+    /// The digests that some source gives this version and another contradicts, each with both sources.
+    #[must_use]
+    pub fn contradictions_of(&self, version: &Version) -> Vec<(Digest, &Source, &Source)> {
+        let several = self.by_digest.iter().filter_map(|(digest, entries)| match &entries[..] {
+            [one, other, ..] if entries.iter().any(|entry| entry.version == *version) => {
+                Some((*digest, &one.source, &other.source))
+            }
+            _ => None,
+        });
+        let overruled = self.overruled.iter().filter(|(file, _)| file.version == *version);
+        let overruled = overruled.map(|(file, payload)| (file.digest, &file.source, payload));
+        let mut found: Vec<_> = several.chain(overruled).collect();
+        found.sort_by_key(|(digest, ..)| *digest);
+        found
+    }
+
     /// Things an administrator should mend in the sources, in a stable order.
     #[must_use]
     pub fn remarks(&self) -> &[String] {
@@ -226,10 +246,10 @@ impl Catalog {
     }
 }
 
-fn contradicted_file(file: &Release, payload: &Release) -> String {
+fn contradicted_file(file: &Release, payload: &Source) -> String {
     format!(
         "{}: what it says of {} differs from the payload itself ({}); the payload counts, correct the file",
-        file.source.name, file.digest, payload.source.name
+        file.source.name, file.digest, payload.name
     )
 }
 

@@ -4,8 +4,9 @@ use crate::breakglass::Step;
 use crate::objects::cluster_version::{ConditionalUpdate, DesiredUpdate, HistoryEntry, Release as Offer, Status};
 use crate::policy::Context;
 use crate::pullspec::{self, Digest};
-use crate::release::{Catalog, Release};
+use crate::release::{Catalog, Lookup, Release};
 use crate::review::{Change, Subject};
+use crate::text::shown;
 use crate::version::Version;
 
 /// An UPDATE of the ClusterVersion whose effective target changed. The stored object's status counts.
@@ -44,7 +45,7 @@ impl<'a> Upgrade<'a> {
             from: &old.spec.desired_update,
             to: &new.spec.desired_update,
             status: &old.status,
-            unseen: old.status.observed_generation < old.metadata.generation,
+            unseen: (1..old.metadata.generation).contains(&old.status.observed_generation),
             source_changed: old.spec.channel != new.spec.channel || old.spec.upstream != new.spec.upstream,
             current: Version::parse(&old.status.desired.version),
             current_digest: old.status.desired.digest(),
@@ -92,6 +93,20 @@ impl<'a> Upgrade<'a> {
     #[must_use]
     pub fn current_release(&self) -> Option<&'a Release> {
         self.catalog.get(self.current_digest?)
+    }
+
+    /// Why the catalog cannot say what the running release is, where it knows its digest.
+    #[must_use]
+    pub fn current_contradiction(&self) -> Option<String> {
+        let digest = self.current_digest?;
+        match self.catalog.lookup(digest) {
+            Lookup::Contradiction(one, other) => Some(format!(
+                "{} and {} say different things about the running {digest}",
+                shown(&one.name),
+                shown(&other.name)
+            )),
+            _ => None,
+        }
     }
 
     /// Whether the cluster runs a multi release: it says so, or the catalog says so of its digest.

@@ -1,13 +1,13 @@
 //! What stands where in a tar: walked once, header by header, contents left where they are.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::registry::Link;
-use crate::files::unreadable;
+use crate::files::{open_regular, unreadable};
 use crate::payload::Blobs;
 use crate::payload::tarball::{Input, Kind, Walk};
 use crate::pullspec::Digest;
@@ -49,19 +49,15 @@ impl Archive {
     /// # Errors
     /// What is wrong; the text goes on after the path.
     pub fn open(path: &Path) -> Result<Self, String> {
-        // Opening a pipe would wait for its other end.
-        let found = fs::metadata(path).map_err(|error| unreadable(&error))?;
-        if !found.is_file() {
-            return Err("is not a regular file".into());
-        }
-        let file = File::open(path).map_err(|error| unreadable(&error))?;
+        let file = open_regular(path).map_err(|error| unreadable(&error))?;
+        let length = file.metadata().map_err(|error| unreadable(&error))?.len();
         let reading = file.try_clone().map_err(|error| unreadable(&error))?;
         if let Some(packed) = packed(&file) {
             return Err(format!(
                 "is compressed ({packed}): unpack it first, so that it can be read without reading all of it"
             ));
         }
-        let mut walk = Walk::new(At { file: reading, at: 0, length: found.len() });
+        let mut walk = Walk::new(At { file: reading, at: 0, length });
         let mut archive = Self {
             path: path.to_owned(),
             file,

@@ -1,6 +1,5 @@
 //! OCI image layouts, as directories and as tars.
 
-use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +8,7 @@ use serde_json::Value;
 
 use super::archive::Archive;
 use super::finding::{Finding, Keeps, Outcome};
-use crate::files::unreadable;
+use crate::files::{open_regular, unreadable};
 use crate::payload::manifest::Manifest;
 use crate::payload::{self, Blobs, Fault, MANIFEST_BYTES};
 use crate::pullspec::Digest;
@@ -37,18 +36,16 @@ impl Blobs for Directory {
 /// # Errors
 /// Why it cannot be read; the text goes on after the file's name.
 pub fn read_file(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, String> {
-    match fs::metadata(path) {
-        Ok(found) if !found.is_file() => return Err("is not a regular file".into()),
-        Ok(found) if found.len() > limit => {
-            return Err(format!("has {} bytes, more than the {limit} that are read", found.len()));
-        }
-        Ok(_) => {}
+    let file = match open_regular(path) {
+        Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(unreadable(&error)),
-    }
+    };
     let mut bytes = vec![];
-    let read = File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
-    read.map_err(|error| unreadable(&error))?;
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(|error| unreadable(&error))?;
+    if bytes.len() as u64 > limit {
+        return Err(format!("has more than the {limit} bytes that are read"));
+    }
     Ok(Some(bytes))
 }
 

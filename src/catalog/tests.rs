@@ -153,7 +153,7 @@ fn a_broken_layout_is_a_problem_and_the_rest_loads() {
     assert!(load_one(root.path()).1[0].message.contains("is not a regular file"));
     fs::remove_dir(blob(&one)).unwrap();
     fs::write(blob(&one), vec![b' '; 5 << 20]).unwrap();
-    assert!(load_one(root.path()).1[0].message.contains("more than the 4194304 that are read"));
+    assert!(load_one(root.path()).1[0].message.contains("has more than the 4194304 bytes"));
     let mut with_component = store.clone();
     with_component.image_with(V2S2, &[base()], &json!({"architecture": "amd64"}));
     with_component.layout(&bad, &[(&component, "x")]);

@@ -1,6 +1,5 @@
 //! `airgate check`: the verdict on a request before it is sent.
 
-use std::io::Read;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -16,6 +15,7 @@ use crate::action::{Action, NoReview, Patch, Target, User};
 use crate::answer::Response;
 use crate::engine::{self, Facts};
 use crate::files::document::{from_json, from_yaml};
+use crate::files::{Limits, read_named};
 use crate::problem::Problem;
 use crate::review::BadInput;
 use crate::text::shown;
@@ -318,12 +318,8 @@ impl PatchArgs {
 
 /// Every review and object of a file; a List is its items.
 fn read(path: &std::path::Path) -> Result<Vec<Input>> {
-    let mut bytes = vec![];
-    if path.as_os_str() == "-" {
-        std::io::stdin().lock().read_to_end(&mut bytes).context("stdin")?;
-    } else {
-        bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
-    }
+    let place = if path.as_os_str() == "-" { "stdin".to_owned() } else { path.display().to_string() };
+    let bytes = read_named(path, Limits::default().file_bytes).context(place)?;
     // A review goes to the engine byte for byte, faults included: the server would meet the same.
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let Ok(documents) = from_json(&text).or_else(|_| from_yaml(&text)) else {

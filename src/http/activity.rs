@@ -30,6 +30,15 @@ pub struct Activity {
     heard_at: AtomicU64,
 }
 
+/// How many connection slots are left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Room {
+    Enough,
+    /// More than half are taken.
+    Scarce,
+    Full,
+}
+
 /// One request being answered; ends when dropped, however that happens.
 #[derive(Debug)]
 pub struct Busy(Arc<Activity>);
@@ -67,22 +76,23 @@ impl Activity {
         self.in_flight.load(Ordering::Relaxed) > 0
     }
 
-    /// Why the connection should be closed, if it should. `full`: all slots are taken. `multiplexed`: bytes
-    /// between requests are no sign of a beginning one (HTTP/2 pings).
-    pub fn overdue(&self, limits: &Limits, multiplexed: bool, full: bool) -> Option<ConnectionEnd> {
+    /// Why the connection should be closed, if it should. `multiplexed`: bytes between requests are no sign
+    /// of a beginning one (HTTP/2 pings).
+    pub fn overdue(&self, limits: &Limits, multiplexed: bool, room: Room) -> Option<ConnectionEnd> {
         if self.is_busy() {
             return None;
         }
         let since = |moment: u64| Duration::from_millis(self.now().saturating_sub(moment));
         let quiet = since(self.quiet_since.load(Ordering::Relaxed));
+        let header = limits.header_in(room);
         if !self.has_served() {
-            return (quiet >= limits.header).then_some(ConnectionEnd::HeaderTimeout);
+            return (quiet >= header).then_some(ConnectionEnd::HeaderTimeout);
         }
         let heard_at = self.heard_at.load(Ordering::Relaxed);
-        if !multiplexed && heard_at != 0 && since(heard_at) >= limits.header {
+        if !multiplexed && heard_at != 0 && since(heard_at) >= header {
             return Some(ConnectionEnd::HeaderTimeout);
         }
-        let idle = if full { limits.idle_when_full } else { limits.idle };
+        let idle = if room == Room::Full { limits.idle_when_full } else { limits.idle };
         (quiet >= idle).then_some(ConnectionEnd::Idle)
     }
 
@@ -166,25 +176,33 @@ mod tests {
         let long = Duration::from_hours(1);
         let limits = |header, idle, idle_when_full| Limits { header, idle, idle_when_full, ..Limits::default() };
         let fresh = Activity::new();
-        assert_eq!(fresh.overdue(&limits(zero, long, long), false, false), Some(ConnectionEnd::HeaderTimeout));
-        assert_eq!(fresh.overdue(&limits(long, zero, zero), false, false), None, "the first request has its own limit");
+        assert_eq!(fresh.overdue(&limits(zero, long, long), false, Room::Enough), Some(ConnectionEnd::HeaderTimeout));
+        assert_eq!(
+            fresh.overdue(&limits(long, zero, zero), false, Room::Enough),
+            None,
+            "the first request has its own limit"
+        );
+
+        let scarce = Limits { header_when_scarce: zero, ..limits(long, long, long) };
+        assert_eq!(fresh.overdue(&scarce, false, Room::Scarce), Some(ConnectionEnd::HeaderTimeout));
+        assert_eq!(fresh.overdue(&scarce, false, Room::Enough), None);
 
         let busy = fresh.begin();
-        assert_eq!(fresh.overdue(&limits(zero, zero, zero), false, true), None);
+        assert_eq!(fresh.overdue(&limits(zero, zero, zero), false, Room::Full), None);
         fresh.heard();
         drop(busy);
         let kept = fresh;
         assert_eq!(
-            kept.overdue(&limits(zero, long, long), false, false),
+            kept.overdue(&limits(zero, long, long), false, Room::Enough),
             None,
             "what came with the request is the request"
         );
-        assert_eq!(kept.overdue(&limits(long, zero, long), false, false), Some(ConnectionEnd::Idle));
-        assert_eq!(kept.overdue(&limits(long, long, zero), false, false), None);
-        assert_eq!(kept.overdue(&limits(long, long, zero), false, true), Some(ConnectionEnd::Idle));
+        assert_eq!(kept.overdue(&limits(long, zero, long), false, Room::Enough), Some(ConnectionEnd::Idle));
+        assert_eq!(kept.overdue(&limits(long, long, zero), false, Room::Enough), None);
+        assert_eq!(kept.overdue(&limits(long, long, zero), false, Room::Full), Some(ConnectionEnd::Idle));
 
         kept.heard();
-        assert_eq!(kept.overdue(&limits(zero, long, long), false, false), Some(ConnectionEnd::HeaderTimeout));
-        assert_eq!(kept.overdue(&limits(zero, long, long), true, false), None, "pings begin no request");
+        assert_eq!(kept.overdue(&limits(zero, long, long), false, Room::Enough), Some(ConnectionEnd::HeaderTimeout));
+        assert_eq!(kept.overdue(&limits(zero, long, long), true, Room::Enough), None, "pings begin no request");
     }
 }

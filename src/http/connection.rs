@@ -10,33 +10,34 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::Request;
+use axum::http::{HeaderValue, Request, StatusCode, Version, header};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite, BufReader};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tower::Service;
 
-use super::activity::{Activity, Observed};
+use super::activity::{Activity, Observed, Room};
 use super::limits::Limits;
+use super::shares::{Peer, Shares};
+use super::text;
 use crate::metrics::{ConnectionEnd, Metrics};
 use crate::shutdown::{Phase, Shutdown};
 use crate::tls::reload::LiveTls;
 
 const H2_WINDOW: u32 = 1 << 20;
-const H2_STREAMS: u32 = 128;
+/// A share of the requests; who has more to ask opens another connection, as Go does by itself.
+const H2_STREAMS: u32 = 32;
 const H2_PING: Duration = Duration::from_secs(30);
 const HEADER_BYTES: u32 = 32 << 10;
 const H1_BUFFER_BYTES: usize = 64 << 10;
 /// For the first request of a connection that came in just before the port closed.
 const LAST_CALL: Duration = Duration::from_secs(3);
-/// rustls asks the socket for 4 KiB at a time; a whole record (16 KiB) and more come with one system call.
-const TLS_READ_BYTES: usize = 32 << 10;
 /// How often the watchman looks, at most; with shorter limits (tests) more often.
 const WATCH: Duration = Duration::from_secs(1);
 
@@ -50,20 +51,23 @@ pub struct Port {
     pub limits: Limits,
     pub metrics: Metrics,
     pub slots: Arc<Semaphore>,
+    /// The same slots, divided among peers.
+    pub peers: Shares,
 }
 
 impl Port {
     /// Serves one connection to its end.
-    pub async fn serve(&self, stream: TcpStream, mut shutdown: Shutdown) {
+    pub async fn serve(&self, stream: TcpStream, peer: Peer, mut shutdown: Shutdown) {
         let _open = self.metrics.connection(self.name);
         let activity = Activity::new();
         let stream = Observed::new(stream, activity.clone());
         let end = match &self.tls {
-            None => self.http1(stream, activity, shutdown).await,
+            None => self.http1(stream, peer, activity, shutdown).await,
             Some(tls) => {
-                let stream = BufReader::with_capacity(TLS_READ_BYTES, stream);
                 let handshake = TlsAcceptor::from(tls.config()).accept(stream);
-                let handshake = tokio::time::timeout(self.limits.handshake, handshake);
+                let patience =
+                    if self.peers.is_scarce() { self.limits.header_when_scarce } else { self.limits.handshake };
+                let handshake = tokio::time::timeout(patience.min(self.limits.handshake), handshake);
                 let too_late = async {
                     shutdown.reached(Phase::Stopping).await;
                     tokio::time::sleep(LAST_CALL).await;
@@ -76,9 +80,9 @@ impl Port {
                     Ok(Ok(stream)) => {
                         activity.open();
                         if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-                            self.http2(stream, activity, shutdown).await
+                            self.http2(stream, peer, activity, shutdown).await
                         } else {
-                            self.http1(stream, activity, shutdown).await
+                            self.http1(stream, peer, activity, shutdown).await
                         }
                     }
                     Ok(Err(error)) => {
@@ -97,6 +101,7 @@ impl Port {
     async fn http1(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        peer: Peer,
         activity: Arc<Activity>,
         shutdown: Shutdown,
     ) -> ConnectionEnd {
@@ -104,13 +109,14 @@ impl Port {
             .timer(TokioTimer::new())
             .header_read_timeout(None)
             .max_buf_size(H1_BUFFER_BYTES)
-            .serve_connection(TokioIo::new(stream), service_fn(self.service(&activity)));
+            .serve_connection(TokioIo::new(stream), service_fn(self.service(peer, &activity)));
         self.watch(connection, http1::Connection::graceful_shutdown, false, &activity, shutdown).await
     }
 
     async fn http2(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        peer: Peer,
         activity: Arc<Activity>,
         shutdown: Shutdown,
     ) -> ConnectionEnd {
@@ -122,17 +128,32 @@ impl Port {
             .max_header_list_size(HEADER_BYTES)
             .keep_alive_interval(H2_PING)
             .keep_alive_timeout(H2_PING)
-            .serve_connection(TokioIo::new(stream), service_fn(self.service(&activity)));
+            .serve_connection(TokioIo::new(stream), service_fn(self.service(peer, &activity)));
         self.watch(connection, http2::Connection::graceful_shutdown, true, &activity, shutdown).await
     }
 
     fn service(
         &self,
+        peer: Peer,
         activity: &Arc<Activity>,
     ) -> impl Fn(Request<Incoming>) -> Pin<Box<dyn Future<Output = Answered> + Send>> + use<> {
         let (router, activity) = (self.router.clone(), activity.clone());
-        move |request| {
+        move |mut request| {
             let busy = activity.begin();
+            if header_bytes(&request) > HEADER_BYTES as usize {
+                let mut answer = text(
+                    StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                    format!("the header is larger than {HEADER_BYTES} bytes: send a smaller one"),
+                );
+                if request.version() <= Version::HTTP_11 {
+                    answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                }
+                return Box::pin(async move {
+                    drop(busy);
+                    Ok(answer)
+                });
+            }
+            request.extensions_mut().insert(peer);
             let answer = router.clone().call(request.map(Body::new));
             Box::pin(async move {
                 let answer = answer.await;
@@ -153,7 +174,7 @@ impl Port {
     ) -> ConnectionEnd {
         let mut connection = pin!(connection);
         let limits = &self.limits;
-        let interval = WATCH.min(limits.header / 4).min(limits.idle / 4).max(Duration::from_millis(5));
+        let interval = WATCH.min(limits.header_in(Room::Scarce) / 4).min(limits.idle / 4).max(Duration::from_millis(5));
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut awaited = Phase::Draining;
@@ -183,8 +204,12 @@ impl Port {
                     if last_call.is_some_and(|end| end <= Instant::now()) && !activity.has_served() {
                         return ConnectionEnd::Closed;
                     }
-                    let full = self.slots.available_permits() == 0;
-                    match activity.overdue(limits, multiplexed, full) {
+                    let room = match self.slots.available_permits() {
+                        0 => Room::Full,
+                        _ if self.peers.is_scarce() => Room::Scarce,
+                        _ => Room::Enough,
+                    };
+                    match activity.overdue(limits, multiplexed, room) {
                         None => {}
                         // In good order, so that a request which is just arriving is still answered; until
                         // the next look.
@@ -205,6 +230,12 @@ impl Port {
             }
         }
     }
+}
+
+/// As HTTP/2 counts them. hyper bounds the header of HTTP/1 by its buffer only, and by what it read beyond.
+fn header_bytes(request: &Request<Incoming>) -> usize {
+    let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
+    request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + 32).sum::<usize>() + target
 }
 
 type Answered = Result<axum::response::Response, std::convert::Infallible>;

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -9,15 +10,19 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Version, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tower_http::catch_panic::ResponseForPanic;
 
-use super::body::{self, BodyError, Memory};
+use super::body::{self, BodyError, Memory, Terms};
 use super::limits::Limits;
+use super::shares::Shares;
 use super::text;
 use super::timeout::Budget;
 use crate::metrics::{Counted, Metrics, Refusal};
 use crate::readiness::Readiness;
+
+const READ_AWAY_BYTES: usize = 64 << 10;
+const READ_AWAY_TIME: Duration = Duration::from_millis(200);
 
 /// What the layers share.
 #[derive(Debug, Clone)]
@@ -27,6 +32,7 @@ pub struct Edge(Arc<Shared>);
 struct Shared {
     limits: Limits,
     slots: Semaphore,
+    arriving: Shares,
     memory: Memory,
     metrics: Metrics,
     readiness: Readiness,
@@ -37,6 +43,7 @@ impl Edge {
         Self(Arc::new(Shared {
             limits: *limits,
             slots: Semaphore::new(limits.in_flight.min(Semaphore::MAX_PERMITS)),
+            arriving: Shares::new(limits.arriving),
             memory: Memory::new(limits.all_bodies_bytes),
             metrics: metrics.clone(),
             readiness: readiness.clone(),
@@ -102,7 +109,8 @@ pub async fn count_refusals(State(Edge(edge)): State<Edge>, request: Request, ne
 }
 
 /// Beyond the cap a request is not queued but sent away at once: it would only grow old here, and API servers
-/// ask again after the time that the header names.
+/// ask again after the time that the header names. Below `whole_body`: a request that does not arrive must
+/// not take the place of one that has.
 pub async fn in_flight(State(Edge(edge)): State<Edge>, request: Request, next: Next) -> Response {
     let Ok(_slot) = edge.slots.try_acquire() else {
         let cap = edge.limits.in_flight;
@@ -111,16 +119,17 @@ pub async fn in_flight(State(Edge(edge)): State<Edge>, request: Request, next: N
             format!("airgate is answering {cap} requests already, its limit: ask again in a second"),
         );
     };
-    let _counted = Counted::by(&edge.metrics.in_flight);
     next.run(request).await
 }
 
 /// Gives the request its deadline, and answers when nobody below has by then.
 pub async fn deadline(State(Edge(edge)): State<Edge>, mut request: Request, next: Next) -> Response {
     let arrived = Instant::now();
+    let _counted = Counted::by(&edge.metrics.in_flight);
     let budget = match Budget::of(request.uri().query(), edge.limits.deadline) {
         Ok(budget) => budget,
         Err(bad) => {
+            read_away(request).await;
             return refuse(Refusal::BadTimeout, StatusCode::BAD_REQUEST, bad.to_string());
         }
     };
@@ -140,14 +149,23 @@ pub async fn deadline(State(Edge(edge)): State<Edge>, mut request: Request, next
 
 /// Reads the body, all of it, and hands it on beside the request.
 pub async fn whole_body(State(Edge(edge)): State<Edge>, request: Request, next: Next) -> Response {
-    let (mut parts, body) = request.into_parts();
-    if !is_plain_json(&parts.headers) {
+    if !is_plain_json(request.headers()) {
+        read_away(request).await;
         return refuse(
             Refusal::ContentType,
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "send an AdmissionReview as JSON, with the header Content-Type: application/json and without Content-Encoding",
         );
     }
+    let peer = request.extensions().get().copied().unwrap_or_default();
+    let Some(arriving) = edge.arriving.take(peer, 1) else {
+        read_away(request).await;
+        return try_again(
+            Refusal::Shed,
+            "airgate is receiving as many requests as it may: ask again in a second".to_owned(),
+        );
+    };
+    let (mut parts, body) = request.into_parts();
     let limit = edge.limits.body_bytes;
     let announced = parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     let waits_for_leave = parts.headers.contains_key(header::EXPECT);
@@ -156,7 +174,8 @@ pub async fn whole_body(State(Edge(edge)): State<Edge>, request: Request, next: 
         return too_large(limit);
     }
     let end = parts.extensions.get::<Deadline>().map_or_else(Instant::now, |deadline| deadline.work);
-    let whole = match timeout_at(end, body::read(body, announced, limit, &edge.memory)).await {
+    let terms = Terms { limit, grace: edge.limits.body_grace, memory: &edge.memory, peer };
+    let whole = match timeout_at(end, body::read(body, announced, terms)).await {
         Ok(Ok(whole)) => whole,
         Ok(Err(BodyError::TooLarge { limit })) => return too_large(limit),
         Ok(Err(BodyError::Memory)) => {
@@ -168,6 +187,14 @@ pub async fn whole_body(State(Edge(edge)): State<Edge>, request: Request, next: 
         Ok(Err(BodyError::Broken(_))) => {
             return refuse(Refusal::BadBody, StatusCode::BAD_REQUEST, "the request body ended early: send all of it");
         }
+        Ok(Err(BodyError::Slow)) => {
+            let text = format!(
+                "the request body did not arrive within {} ms and a second for every {} MiB: send it faster",
+                edge.limits.body_grace.as_millis(),
+                body::BYTES_PER_SECOND >> 20
+            );
+            return refuse(Refusal::BadBody, StatusCode::REQUEST_TIMEOUT, text);
+        }
         Err(_) => {
             return refuse(
                 Refusal::BadBody,
@@ -176,6 +203,7 @@ pub async fn whole_body(State(Edge(edge)): State<Edge>, request: Request, next: 
             );
         }
     };
+    drop(arriving);
     parts.extensions.insert(whole);
     next.run(Request::from_parts(parts, Body::empty())).await
 }
@@ -191,11 +219,22 @@ fn is_plain_json(headers: &HeaderMap) -> bool {
         && headers.get_all(header::CONTENT_ENCODING).iter().all(identity)
 }
 
-pub async fn not_found() -> Response {
+/// Before an answer that needs no body: HTTP/2 resets a stream whose body was not read, and some clients
+/// (curl 7.88) then report the reset instead of the answer. What is large or slow is not waited for.
+async fn read_away(request: Request) {
+    if !request.headers().contains_key(header::EXPECT) {
+        // Whether it ended in time makes no difference to the answer.
+        let _in_time = timeout(READ_AWAY_TIME, body::linger(request.into_body(), READ_AWAY_BYTES)).await;
+    }
+}
+
+pub async fn not_found(request: Request) -> Response {
+    read_away(request).await;
     refuse(Refusal::NotFound, StatusCode::NOT_FOUND, "there is nothing here: reviews go to POST /validate")
 }
 
-pub async fn method_not_allowed() -> Response {
+pub async fn method_not_allowed(request: Request) -> Response {
+    read_away(request).await;
     let mut response = refuse(Refusal::Method, StatusCode::METHOD_NOT_ALLOWED, "send the AdmissionReview with POST");
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
     response

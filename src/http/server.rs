@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::admin::{self, Statusz};
 use super::connection::Port;
 use super::limits::Limits;
+use super::shares::{Peer, Shares};
 use super::tasks::{Ended, Tasks};
 use super::{Admit, health};
-use crate::metrics::Metrics;
+use crate::metrics::{ConnectionEnd, Metrics};
 use crate::readiness::Readiness;
 use crate::shutdown::{self, Drain, Phase, Shutdown, Signal};
 use crate::tls::TlsSettings;
@@ -126,7 +128,8 @@ pub async fn run<A: Admit>(bound: Bound, parts: Parts<A>) -> Result<(), ServerEr
 
     let port = |name, router: Router, tls: Option<LiveTls>, limits: Limits| {
         let slots = Arc::new(Semaphore::new(limits.connections.min(Semaphore::MAX_PERMITS)));
-        Arc::new(Port { name, router, tls, limits, metrics: metrics.clone(), slots })
+        let peers = Shares::new(limits.connections);
+        Arc::new(Port { name, router, tls, limits, metrics: metrics.clone(), slots, peers })
     };
     let small = limits.for_small_port();
     let health = port("health", health::router(&readiness, &metrics), None, small);
@@ -137,7 +140,7 @@ pub async fn run<A: Admit>(bound: Bound, parts: Parts<A>) -> Result<(), ServerEr
 
     // The small ports answer until this function returns: a probe wants to see the drain.
     let (_until_return, at_return) = shutdown::channel();
-    tasks.spawn("the health port", accept(health_listener, health, at_return.clone()));
+    tasks.spawn("the health port", apart(health_listener, health, at_return.clone()));
     tasks.spawn("the admin port", accept(admin_listener, admin, at_return));
     let (closing, closed) = oneshot::channel::<()>();
     let accepting = accept(webhook, validate, shutdown.clone());
@@ -179,13 +182,64 @@ pub async fn run<A: Admit>(bound: Bound, parts: Parts<A>) -> Result<(), ServerEr
     Ok(())
 }
 
+/// When dropped, tells a thread to end and waits until its port is closed, which takes no time.
+struct Joined {
+    lives: Option<oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        drop(self.lives.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic was told already: nothing was sent.
+            let _panicked = thread.join();
+        }
+    }
+}
+
+/// [`accept`] on a thread of its own: however busy all others are, a probe is answered.
+async fn apart(listener: Listener, port: Arc<Port>, shutdown: Shutdown) -> String {
+    // The thread ends when this task is dropped, and this task when the thread ends.
+    let (task_lives, task_gone) = oneshot::channel::<()>();
+    let (ending, ended) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("health".to_owned()).spawn(move || {
+        let serving = async move {
+            let listener = listener.moved_here()?;
+            tokio::select! {
+                why = accept(listener, port, shutdown) => Ok(why),
+                _ = task_gone => Ok("told to stop"),
+            }
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let why = runtime.and_then(|runtime| runtime.block_on(serving));
+        // Nobody listens when the task is gone.
+        let _heard = ending.send(why.map_or_else(|error| error.to_string(), str::to_owned));
+    });
+    match thread {
+        Ok(thread) => {
+            let _joined_at_end = Joined { lives: Some(task_lives), thread: Some(thread) };
+            ended.await.unwrap_or_else(|_| "panicked".to_owned())
+        }
+        Err(error) => format!("no thread: {error}"),
+    }
+}
+
 /// Accepts until told to stop, then closes the port.
 async fn accept(listener: Listener, port: Arc<Port>, shutdown: Shutdown) -> &'static str {
     let mut stop = shutdown.clone();
-    let serve = |(stream, slot)| {
+    let serve = |stream: TcpStream, slot: OwnedSemaphorePermit| {
+        let Ok(peer) = stream.peer_addr().map(|address| Peer::new(address.ip())) else {
+            return; // gone already
+        };
+        let Some(share) = port.peers.take(peer, 1) else {
+            return port.metrics.connection_ended(port.name, ConnectionEnd::PeerShare);
+        };
         let (port, shutdown) = (port.clone(), shutdown.clone());
         tokio::spawn(async move {
-            port.serve(stream, shutdown).await;
+            port.serve(stream, peer, shutdown).await;
+            // Before the slot: who gets that one may be the same peer.
+            drop(share);
             drop(slot);
         });
     };
@@ -193,12 +247,12 @@ async fn accept(listener: Listener, port: Arc<Port>, shutdown: Shutdown) -> &'st
         tokio::select! {
             biased;
             () = stop.reached(Phase::Stopping) => break,
-            next = listener.next(&port.slots, &port.metrics) => serve(next),
+            next = listener.next(&port.slots, &port.metrics) => serve(next.0, next.1),
         }
     }
     for stream in listener.close() {
         if let Ok(slot) = port.slots.clone().try_acquire_owned() {
-            serve((stream, slot));
+            serve(stream, slot);
         }
     }
     "told to stop"

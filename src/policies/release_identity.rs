@@ -1,11 +1,12 @@
 //! `release-identity`: the requested version is the payload's, and its architecture fits the cluster's.
 
+use crate::cluster::Missing;
 use crate::policy::{Context, Guard, Judgement, Policy};
 use crate::pullspec::Digest;
 use crate::release::Release;
 use crate::settings::{Mode, OnUnknown};
 use crate::text::{Text, shown};
-use crate::upgrade::Upgrade;
+use crate::upgrade::{Requested, Upgrade};
 use crate::version::Version;
 
 pub const POLICY: Policy = Policy {
@@ -25,6 +26,10 @@ pub const POLICY: Policy = Policy {
 fn judge(context: &Context<'_>, judgement: &mut Judgement) {
     let Some(upgrade) = Upgrade::of(context) else { return };
     let Some(digest) = upgrade.target_digest() else { return };
+    // The running version by version alone is the same release, whatever else calls itself that.
+    if upgrade.requested() == Requested::VersionOnly && Version::parse(&upgrade.to.version) == upgrade.current {
+        return;
+    }
     let release = context.catalog.get(digest);
     if let Some(release) = release {
         judgement.used_release(release);
@@ -36,7 +41,7 @@ fn judge(context: &Context<'_>, judgement: &mut Judgement) {
 fn version(upgrade: &Upgrade<'_>, digest: Digest, release: Option<&Release>, judgement: &mut Judgement) {
     let Some(requested) = Version::parse(&upgrade.to.version) else { return };
     let Some((actual, source)) = known_version(upgrade, digest, release) else {
-        let missing = crate::cluster::Missing {
+        let missing = Missing {
             why: format!("no source says which version {digest} is"),
             remedy: super::upgrade_path::SUPPLY.into(),
         };
@@ -98,16 +103,30 @@ fn architecture(upgrade: &Upgrade<'_>, release: &Release, judgement: &mut Judgem
         return;
     }
     let Some(ours) = upgrade.current_release().and_then(Release::single_architecture) else { return };
-    let same_version = upgrade.current.as_ref() == Some(&release.version);
+    if upgrade.current.is_none() && release.multi() {
+        let missing = Missing {
+            why: "status.desired.version is not known, and a cluster moves to multi at its current version only".into(),
+            remedy: "oc get clusterversion version -o yaml".into(),
+        };
+        let what =
+            format!("whether a {ours} cluster may go to the multi payload of {} cannot be judged", release.version);
+        return judgement.unknown("spec.desiredUpdate.image", what, &missing, upgrade.steps());
+    }
+    let other_version = upgrade.current.as_ref().is_some_and(|current| *current != release.version);
+    let (theirs_by, ours_by) =
+        (&release.source.name, upgrade.current_digest.map(|d| d.to_string()).unwrap_or_default());
     let text = match release.single_architecture() {
         Some(theirs) if theirs != ours => Text::new(
             format!("{} is for {theirs}, the cluster is {ours}", release.version),
-            format!("{} says so, and no {ours} node can run it", release.source.name),
+            format!("{theirs_by} says so; the cluster's own release {ours_by} is for {ours}"),
         )
         .works(format!("name the {ours} payload of {}", release.version)),
-        None if release.multi() && !same_version => Text::new(
+        None if release.multi() && other_version => Text::new(
             format!("{} is a multi payload and the cluster is {ours}", release.version),
-            "moving to multi and to another version are two steps: the first stays at the current version",
+            format!(
+                "the cluster's own release {ours_by} is for {ours}; moving to multi and to another version are two steps, \
+                 and the first stays at the current version"
+            ),
         )
         .works("migrate first, then upgrade: oc adm upgrade --to-multi-arch"),
         _ => return,

@@ -5,6 +5,7 @@ use crate::bundle::{self, Bundle, Match};
 use crate::cluster::{Missing, Provenance, RenderedReleases};
 use crate::objects::cluster_version::ClusterVersion;
 use crate::objects::internal_release_image::{InternalReleaseImage, MachineConfigNode};
+use crate::objects::machine_config::MachineConfigPool;
 use crate::policy::{Context, FactKind, Guard, Judgement, Policy};
 use crate::retain::{self, Kept};
 use crate::review::{Change, Subject};
@@ -37,6 +38,7 @@ fn judge(context: &Context<'_>, judgement: &mut Judgement) {
     let Subject::InternalReleaseImage(change) = &context.review.subject else { return };
     let mut missing: Vec<Missing> = vec![];
     let nodes = nodes(context, judgement, &mut missing);
+    let nodes_known = missing.is_empty();
     let (iri, removed) = match change {
         Change::Update { old, new } => (old, dropped(old, new, nodes)),
         Change::Delete(old) => (old, bundle::all(old, nodes)),
@@ -56,6 +58,11 @@ fn judge(context: &Context<'_>, judgement: &mut Judgement) {
         let what = format!("{} leaves the cluster with {}", kept.name(), shown(&bundle.name));
         judgement
             .warn(FIELD, Text::new(what, format!("nothing runs it any more, but {}", kept.held_by(Retain::History))));
+    }
+    // Where all that could leave is held anyway, a missing fact changes nothing; nodes could name more that leaves.
+    let all_denied = removed.iter().all(|bundle| held.denied.iter().any(|(known, _)| known.name == bundle.name));
+    if all_denied && (!whole_object || nodes_known) {
+        missing.clear();
     }
     // A missing fact leaves everything unjudged that is not denied anyway, so an override has to name all of that.
     let mut unknown_names: Vec<&str> = held.undecided.iter().map(|(bundle, _)| &*bundle.name).collect();
@@ -160,19 +167,26 @@ fn kept(context: &Context<'_>, judgement: &mut Judgement, missing: &mut Vec<Miss
     kept.retain(|kept| {
         !(kept.version.is_empty() && kept.digest.is_none() && kept.holders == [retain::Holder::Running])
     });
-    let pools = cluster.machine_config_pools.reliable("MachineConfigPools", context.now);
-    let rendered = cluster.rendered_releases.reliable("rendered MachineConfigs", context.now);
-    match (pools, rendered) {
-        (Ok(Some(pools)), Ok(rendered)) if !pools.is_empty() => {
-            let none = RenderedReleases::new();
-            let added = retain::add_pools(&mut kept, pools, rendered.unwrap_or(&none), context.catalog);
-            missing.extend(added.err());
-        }
-        (Ok(Some(_) | None), Ok(_)) => {}
-        (Ok(pools), Err(why)) => missing.extend(pools.is_some_and(|pools| !pools.is_empty()).then_some(why)),
-        (Err(why), _) => missing.push(why),
+    let pools = &cluster.machine_config_pools;
+    // A stale pool may still say what holds a release; only an allow must not rest on it.
+    missing.extend(pools.reliable("MachineConfigPools", context.now).err());
+    let pools = pools.known().map_or(&[][..], Vec::as_slice);
+    if pools.iter().any(names_a_configuration) {
+        let rendered = &cluster.rendered_releases;
+        judgement.used("rendered MachineConfigs", rendered.provenance());
+        let reliable = rendered.reliable("rendered MachineConfigs", context.now);
+        let readable = reliable.is_ok();
+        missing.extend(reliable.err());
+        let none = RenderedReleases::new();
+        let added = retain::add_pools(&mut kept, pools, rendered.known().unwrap_or(&none), context.catalog);
+        // Where the configurations cannot be read at all, that was said already.
+        missing.extend(added.err().filter(|_| readable));
     }
     kept
+}
+
+fn names_a_configuration(pool: &MachineConfigPool<'_>) -> bool {
+    !(pool.spec.configuration.name.is_empty() && pool.status.configuration.name.is_empty())
 }
 
 /// What the removal would take, sorted by what follows.

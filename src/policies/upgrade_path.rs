@@ -5,7 +5,6 @@ mod version_only;
 
 use crate::cluster::Missing;
 use crate::policy::{Context, Guard, Judgement, Policy};
-use crate::review::Subject;
 use crate::settings::{Mode, OnUnknown};
 use crate::text::{Text, shown};
 use crate::upgrade::{Requested, Upgrade};
@@ -45,7 +44,15 @@ fn judge(context: &Context<'_>, judgement: &mut Judgement) {
     if upgrade.target_digest().is_some_and(|digest| upgrade.current_digest == Some(digest)) {
         return; // The same release, whatever the registry.
     }
+    if upgrade.requested() == Requested::ImageWithoutDigest {
+        return image_without_digest(context, &upgrade, judgement);
+    }
     let Some(current) = upgrade.current.clone() else {
+        if let Requested::Digest(digest) = upgrade.requested()
+            && payload::wrong_kind(context, &upgrade, digest, judgement)
+        {
+            return;
+        }
         let stored = &*upgrade.status.desired.version;
         let missing = Missing {
             why: if stored.is_empty() {
@@ -67,7 +74,7 @@ fn judge(context: &Context<'_>, judgement: &mut Judgement) {
     let step = PathStep { context, upgrade, current };
     match step.upgrade.requested() {
         Requested::Digest(digest) => step.payload(digest, judgement),
-        Requested::ImageWithoutDigest => step.image_without_digest(judgement),
+        Requested::ImageWithoutDigest => {}
         Requested::Architecture => step.architecture(judgement),
         Requested::VersionOnly => step.version_only(judgement),
     }
@@ -80,22 +87,18 @@ struct PathStep<'c, 'a> {
     current: Version,
 }
 
-impl PathStep<'_, '_> {
-    /// digest-only refuses it with the remedy; a second denial for one cause would only bury that.
-    fn image_without_digest(&self, judgement: &mut Judgement) {
-        let digest_only = &super::digest_only::POLICY;
-        let subject: &Subject<'_> = &self.context.review.subject;
-        let image_changed =
-            self.upgrade.to.image != self.upgrade.from.image || (self.upgrade.to.force && !self.upgrade.from.force);
-        if digest_only.mode(self.context.settings) == Mode::Deny && digest_only.guards(subject) && image_changed {
-            return;
-        }
-        let missing = Missing {
-            why: format!("{} names no digest, so which release it is cannot be known", shown(&self.upgrade.to.image)),
-            remedy:
-                "name the image by digest: oc adm upgrade --allow-explicit-upgrade --to-image REPOSITORY@sha256:DIGEST"
-                    .into(),
-        };
-        judgement.unknown(FIELD, "this update cannot be judged", &missing, self.upgrade.steps());
+/// digest-only refuses it with the remedy; a second denial for one cause would only bury that.
+fn image_without_digest(context: &Context<'_>, upgrade: &Upgrade<'_>, judgement: &mut Judgement) {
+    let digest_only = &super::digest_only::POLICY;
+    let (to, from) = (upgrade.to, upgrade.from);
+    let judged_there = to.image != from.image || (to.force && !from.force);
+    if judged_there && digest_only.mode(context.settings) == Mode::Deny && digest_only.guards(&context.review.subject) {
+        return;
     }
+    let missing = Missing {
+        why: format!("{} names no digest, so which release it is cannot be known", shown(&to.image)),
+        remedy: "name the image by digest: oc adm upgrade --allow-explicit-upgrade --to-image REPOSITORY@sha256:DIGEST"
+            .into(),
+    };
+    judgement.unknown(FIELD, "this update cannot be judged", &missing, upgrade.steps());
 }

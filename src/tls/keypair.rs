@@ -6,8 +6,7 @@
 //! appears in no message and no debug output.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +18,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
 use rustls::sign::CertifiedKey;
 use x509_parser::extensions::GeneralName;
+
+use crate::files::read_regular;
 
 pub const CERTIFICATE: &str = "tls.crt";
 pub const KEY: &str = "tls.key";
@@ -203,17 +204,10 @@ pub(crate) fn certificates(file: &Path, text: &[u8]) -> Result<Vec<CertificateDe
 
 /// A small regular file. Anything else could block or never end.
 pub(crate) fn read_bounded(file: &Path) -> Result<Vec<u8>, KeyPairError> {
-    let unreadable = |source| KeyPairError::Unreadable { file: file.to_owned(), source };
-    // Asked before opening: opening a named pipe would wait for its other end.
-    if !std::fs::metadata(file).map_err(unreadable)?.is_file() {
-        return Err(KeyPairError::NotAFile { file: file.to_owned() });
-    }
-    let mut bytes = Vec::new();
-    File::open(file).map_err(unreadable)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(KeyPairError::NotAFile { file: file.to_owned() });
-    }
-    Ok(bytes)
+    read_regular(file, MAX_FILE_BYTES).map_err(|source| match source.kind() {
+        io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidInput => KeyPairError::NotAFile { file: file.to_owned() },
+        _ => KeyPairError::Unreadable { file: file.to_owned(), source },
+    })
 }
 
 pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
@@ -250,6 +244,14 @@ mod tests {
     fn pair(dir: &Path) -> PathBuf {
         self_signed::ensure(dir, &[]).unwrap();
         dir.to_owned()
+    }
+
+    #[test]
+    fn a_pipe_in_the_place_of_a_file_does_not_block() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join(KEY);
+        assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+        assert!(matches!(read_bounded(&file), Err(KeyPairError::NotAFile { .. })));
     }
 
     #[test]

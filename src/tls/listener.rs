@@ -62,6 +62,15 @@ impl Listener {
         self.address
     }
 
+    /// Moves it to the runtime that calls this.
+    ///
+    /// # Errors
+    /// When the operating system does not play along.
+    pub fn moved_here(self) -> io::Result<Self> {
+        let moved = |socket: TcpListener| TcpListener::from_std(socket.into_std()?);
+        Ok(Self { socket: moved(self.socket)?, v4: self.v4.map(moved).transpose()?, address: self.address })
+    }
+
     /// The next connection, once `slots` has room for it. With all slots taken nothing is accepted:
     /// connections wait in the kernel's queue (and are refused by it when that is full), which costs us
     /// nothing and lets a client in as soon as another one leaves.

@@ -129,28 +129,44 @@ fn signed_by(pair: &KeyPair, ca: Vec<rustls::pki_types::CertificateDer<'static>>
 fn write_new(dir: &Path, names: &[String]) -> Result<(), SelfSignedError> {
     let made = make(names, SystemTime::now())?;
     fs::create_dir_all(dir).map_err(|source| SelfSignedError::Write { file: dir.to_owned(), source })?;
-    // The key before the certificates, so that nobody who waits for a certificate finds it without its key.
-    for (name, text, mode) in [(KEY, &made.key, 0o600), (CA, &made.ca, 0o644), (CERTIFICATE, &made.certificate, 0o644)]
-    {
-        let file = dir.join(name);
-        write_whole(dir, name, text, mode).map_err(|source| SelfSignedError::Write { file, source })?;
+    let texts = [(KEY, &made.key, 0o600), (CA, &made.ca, 0o644), (CERTIFICATE, &made.certificate, 0o644)];
+    let mut written = vec![];
+    let failed = |file: PathBuf| move |source| SelfSignedError::Write { file, source };
+    let mut write = || {
+        // All of them beside their places first: a full disk is met here.
+        for (name, text, mode) in texts {
+            let beside = beside(dir, name);
+            written.push(beside.clone());
+            write_new_file(&beside, text, mode).map_err(failed(dir.join(name)))?;
+        }
+        // The key before the certificates, so that nobody who waits for a certificate finds it without its key.
+        for (name, ..) in texts {
+            let file = dir.join(name);
+            fs::rename(beside(dir, name), &file).map_err(failed(file.clone()))?;
+            written.push(file);
+        }
+        Ok(())
+    };
+    let result = write();
+    if result.is_err() {
+        // Part of them would keep the next start from making all; the first error is the one to report.
+        for file in written {
+            let _best_effort = fs::remove_file(file);
+        }
     }
-    Ok(())
+    result
 }
 
-/// Writes beside the place and renames: a reader sees all of the file or none.
-fn write_whole(dir: &Path, name: &str, text: &str, mode: u32) -> io::Result<()> {
-    let beside = dir.join(format!(".{name}.{}.tmp", std::process::id()));
-    let write = || {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&beside, dir.join(name))
-    };
-    write().inspect_err(|_| {
-        // Whatever went wrong, the rest of it is of no use; the first error is the one to report.
-        let _best_effort = fs::remove_file(&beside);
-    })
+fn beside(dir: &Path, name: &str) -> PathBuf {
+    dir.join(format!(".{name}.{}.tmp", std::process::id()))
+}
+
+fn write_new_file(file: &Path, text: &str, mode: u32) -> io::Result<()> {
+    // In a container every process has the same number, and one that was killed may have left it.
+    let _may_be_none = fs::remove_file(file);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(file)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
 }
 
 struct Made {
@@ -220,6 +236,20 @@ mod tests {
         assert_eq!((read(CA), read(CERTIFICATE), read(KEY)), before);
         assert_eq!(fs::metadata(dir.join(KEY)).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 3, "no temporary file left");
+    }
+
+    #[test]
+    fn a_failure_half_way_leaves_nothing_and_the_next_start_succeeds() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(beside(dir.path(), KEY), "left by one that was killed").unwrap();
+        // The last of the three cannot be written.
+        let obstacle = beside(dir.path(), CERTIFICATE);
+        fs::create_dir(&obstacle).unwrap();
+        let text = ensure(dir.path(), &[]).unwrap_err().to_string();
+        assert!(text.contains("cannot write") && text.contains("tls.crt"), "{text}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "the obstacle alone");
+        fs::remove_dir(obstacle).unwrap();
+        assert!(matches!(ensure(dir.path(), &[]), Ok(Outcome::Written(_))));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A client of which the test decides everything: protocol versions, ALPN, certificates, each byte.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -13,7 +13,7 @@ use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ProtocolVersion, RootCertStore, SupportedProtocolVersion};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -32,6 +32,8 @@ pub struct Client {
     pub alpn: &'static [u8],
     /// Certificate and key, PEM.
     pub identity: Option<(String, String)>,
+    /// Another address of this machine than the usual one.
+    pub from: Option<Ipv4Addr>,
 }
 
 pub struct Connection {
@@ -56,7 +58,7 @@ pub struct Got {
 
 impl Client {
     pub fn new(ca: &[u8], alpn: &'static [u8]) -> Self {
-        let mut client = Self { roots: RootCertStore::empty(), versions: BOTH, alpn, identity: None };
+        let mut client = Self { roots: RootCertStore::empty(), versions: BOTH, alpn, identity: None, from: None };
         client.trust(ca);
         client
     }
@@ -82,7 +84,7 @@ impl Client {
                 .unwrap(),
         };
         config.alpn_protocols = vec![self.alpn.to_vec()];
-        let stream = TcpStream::connect(address).await?;
+        let stream = connect_from(self.from, address).await?;
         stream.set_nodelay(true)?;
         let name = ServerName::IpAddress(address.ip().into());
         TlsConnector::from(Arc::new(config)).connect(name, stream).await
@@ -166,9 +168,20 @@ pub fn review(address: SocketAddr, path: &str, body: impl Into<Bytes>) -> Reques
         .unwrap()
 }
 
+async fn connect_from(from: Option<Ipv4Addr>, address: SocketAddr) -> std::io::Result<TcpStream> {
+    let Some(from) = from else { return TcpStream::connect(address).await };
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((from, 0).into())?;
+    socket.connect(address).await
+}
+
 /// A plain GET, for the small ports.
 pub async fn get(address: SocketAddr, path: &str) -> Got {
-    let stream = TcpStream::connect(address).await.unwrap();
+    get_from(None, address, path).await
+}
+
+pub async fn get_from(from: Option<Ipv4Addr>, address: SocketAddr, path: &str) -> Got {
+    let stream = connect_from(from, address).await.unwrap();
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
     let request = request("GET", address, path).body(Body::empty()).unwrap();

@@ -1,11 +1,13 @@
 //! What each layer answers, and that the server goes on after it.
 
 use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
-use futures::stream;
+use futures::{StreamExt, stream};
 
 use super::client::{Client, Got, H1, H2, request, review};
 use super::harness::{Server, Setup, within};
@@ -77,6 +79,31 @@ async fn what_is_no_review_is_told_what_to_do() {
             assert!(got.text.contains(text) && got.text.ends_with(if status == 200 { '}' } else { '\n' }), "{got:?}");
             assert_eq!(got.headers.get("allow").is_some(), status == 405, "{got:?}");
         }
+    }
+}
+
+#[tokio::test]
+async fn an_early_answer_waits_for_a_small_body_and_not_for_a_slow_one() {
+    let server = Setup::new().start().await;
+    let cases = [("/", "x/y", 404), ("/validate", "text/plain", 415), ("/validate?timeout=5", JSON.1, 400)];
+    for (path, content_type, status) in cases {
+        let read = Arc::new(AtomicBool::new(false));
+        let end = read.clone();
+        let body =
+            stream::once(async { Ok::<_, Infallible>(Bytes::from_static(b"{")) }).chain(stream::once(async move {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                end.store(true, Ordering::SeqCst);
+                Ok(Bytes::from_static(b"}"))
+            }));
+        let body = Body::from_stream(body);
+        let request = request("POST", server.v4(), path).header(JSON.0, content_type).body(body).unwrap();
+        assert_eq!(send(&server, H2, request).await.status, status);
+        assert!(read.load(Ordering::SeqCst), "{path}: a stream whose body is not read would be reset");
+    }
+    for alpn in [H1, H2] {
+        let never = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
+        let request = request("POST", server.v4(), "/").body(never).unwrap();
+        assert_eq!(send(&server, alpn, request).await.status, 404);
     }
 }
 

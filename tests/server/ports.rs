@@ -1,5 +1,7 @@
 //! The health port and the admin port.
 
+use std::time::Duration;
+
 use super::client::{Client, H1, get};
 use super::harness::Setup;
 
@@ -24,6 +26,21 @@ async fn probes_and_metrics() {
     assert!(got.text.ends_with("# EOF\n"));
     assert!(!get(health, "/metrics").await.text.contains("certificate_not_after_seconds 0"));
     assert_eq!(get(health, "/validate").await.status, 404);
+}
+
+/// The workers of the test are those of the server, one here: while it is busy only another thread can answer.
+#[tokio::test]
+async fn probes_are_answered_while_every_worker_is_busy() {
+    let server = Setup::new().start().await;
+    let health = server.addresses.health;
+    assert_eq!(get(health, "/livez").await.status, 200);
+    // Blocks the only worker.
+    let mut stream = std::net::TcpStream::connect(health).unwrap();
+    stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+    std::io::Write::write_all(&mut stream, b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    std::io::Read::read_to_string(&mut stream, &mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
 #[tokio::test]

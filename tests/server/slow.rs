@@ -1,11 +1,12 @@
 //! Peers that hold a connection and give nothing for it.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::client::{Client, Connection, H1, H2, review};
+use super::client::{Client, Connection, H1, H2, get_from, review};
 use super::harness::{LIMIT, Server, Setup, within};
 
 const SHORT: Duration = Duration::from_millis(300);
@@ -75,6 +76,67 @@ async fn a_body_that_does_not_come_is_bounded_by_the_deadline() {
     server.metric("airgate_requests_in_flight 0").await;
 }
 
+/// Begins a request and sends one byte of its body.
+async fn begin(client: &Client, server: &Server) -> tokio_rustls::client::TlsStream<TcpStream> {
+    let mut stream = client.tls(server.v4()).await.unwrap();
+    stream
+        .write_all(
+            b"POST /validate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\nx",
+        )
+        .await
+        .unwrap();
+    stream
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_come_has_a_short_limit_of_its_own() {
+    let server = Setup::new().limits(|limits| limits.body_grace = SHORT).start().await;
+    let mut slow = begin(&Client::new(&server.ca(), H1), &server).await;
+    let mut answer = String::new();
+    within("the answer and the end", slow.read_to_string(&mut answer)).await.ok();
+    assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("did not arrive within 300 ms"), "{answer}");
+}
+
+#[tokio::test]
+async fn bodies_that_do_not_come_keep_nobody_out() {
+    let server = Setup::new()
+        .limits(|limits| (limits.in_flight, limits.arriving, limits.body_grace) = (1, 8, LIMIT))
+        .start()
+        .await;
+    let greedy = Client::new(&server.ca(), H1);
+    let mut held = Vec::new();
+    for _ in 0..4 {
+        held.push(begin(&greedy, &server).await);
+    }
+    server.metric("airgate_requests_in_flight 4").await;
+    // The fifth of this peer, beyond half of what there is.
+    assert_eq!(greedy.review(server.v4(), "/validate", "x").await.status, 429);
+    let other = Client { from: Some(OTHER), ..greedy };
+    assert_eq!(other.review(server.v4(), "/validate", "x").await.status, 200);
+}
+
+/// Linux answers on, and lets one come from, all of 127.0.0.0/8.
+const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
+#[tokio::test]
+async fn silent_connections_keep_no_other_peer_out() {
+    let server =
+        Setup::new().limits(|limits| (limits.connections, limits.header_when_scarce) = (16, LIMIT)).start().await;
+    for (port, address) in [("health", server.addresses.health), ("webhook", server.v4())] {
+        let mut silent = Vec::new();
+        for _ in 0..40 {
+            silent.push(TcpStream::connect(address).await.unwrap());
+        }
+        server.metric(&format!(r#"airgate_connections_ended_total{{port="{port}",end="peer_share"}} 32"#)).await;
+        if port == "health" {
+            assert_eq!(get_from(Some(OTHER), address, "/livez").await.status, 200);
+        } else {
+            let other = Client { from: Some(OTHER), ..Client::new(&server.ca(), H1) };
+            assert_eq!(other.review(address, "/validate", "x").await.status, 200);
+        }
+    }
+}
+
 /// Writes `bytes` as they are and reads to the end.
 async fn raw(server: &Server, bytes: &[u8]) -> String {
     let mut stream = Client::new(&server.ca(), H1).tls(server.v4()).await.unwrap();
@@ -97,6 +159,9 @@ async fn who_asks_before_sending_too_much_is_told_before() {
 #[tokio::test]
 async fn what_is_no_http_or_no_tls_is_dropped() {
     let server = Setup::new().start().await;
+    let long = "x".repeat(40_000);
+    let long = format!("POST /validate HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nX-Long: {long}\r\n\r\n");
+    assert!(raw(&server, long.as_bytes()).await.starts_with("HTTP/1.1 431"));
     let endless = format!("POST /validate HTTP/1.1\r\nX-Long: {}", "x".repeat(100_000));
     assert!(raw(&server, endless.as_bytes()).await.starts_with("HTTP/1.1 431"));
     assert!(raw(&server, b"\x00\x01\x02\r\n\r\n").await.starts_with("HTTP/1.1 400"));

@@ -2,28 +2,93 @@
 
 use super::{FIELD, PathStep, SUPPLY};
 use crate::cluster::Missing;
-use crate::policy::Judgement;
+use crate::policy::{Context, Judgement};
 use crate::pullspec::Digest;
 use crate::release::path::stepping_stone;
 use crate::release::{Lookup, Release};
 use crate::text::{Text, age, shown};
+use crate::upgrade::Upgrade;
 use crate::version::Version;
+
+/// What refuses a payload whatever the current version is; yields whether it did.
+pub(super) fn wrong_kind(
+    context: &Context<'_>,
+    upgrade: &Upgrade<'_>,
+    digest: Digest,
+    judgement: &mut Judgement,
+) -> bool {
+    if let Some(list) = context.catalog.list_of(digest) {
+        child_of_list(context, upgrade, digest, list, judgement);
+        return true;
+    }
+    let release = context.catalog.get(digest);
+    match release.and_then(|release| Some((release, release.single_architecture()?))) {
+        Some((release, architecture)) if upgrade.multi() => {
+            judgement.used_release(release);
+            multi_to_single(context, upgrade, release, architecture, judgement);
+            true
+        }
+        _ => false,
+    }
+}
+
+fn child_of_list(
+    context: &Context<'_>,
+    upgrade: &Upgrade<'_>,
+    digest: Digest,
+    list: Digest,
+    judgement: &mut Judgement,
+) {
+    let version = context.catalog.get(list).map(|release| format!(" {}", release.version)).unwrap_or_default();
+    let what = format!("{digest} is the payload of one architecture, not the release{version}");
+    let why = format!(
+        "it is a child of the manifest list {list}; installed by itself it strands nodes of the other architectures"
+    );
+    let text = Text::new(what, why).works("use the list digest:").works(upgrade.command(list));
+    judgement.deny(FIELD, text, upgrade.steps());
+}
+
+fn multi_to_single(
+    context: &Context<'_>,
+    upgrade: &Upgrade<'_>,
+    release: &Release,
+    architecture: &str,
+    judgement: &mut Judgement,
+) {
+    let version = &release.version;
+    let what = format!("the cluster runs a multi release and this payload of {version} is for {architecture} only");
+    let says = match (&*upgrade.status.desired.architecture, upgrade.current_digest) {
+        ("Multi", _) | (_, None) => "status.desired.architecture says so".to_owned(),
+        (_, Some(digest)) => format!("the catalog says so of {digest}"),
+    };
+    let why = format!(
+        "{says}; going from multi to a single architecture is not supported: nodes of any other could not follow"
+    );
+    let multi = context.catalog.of_version(version).into_iter().find(|release| release.multi());
+    let text = match multi {
+        Some(multi) => {
+            Text::new(what, why).works(format!("the multi payload of {version}:")).works(upgrade.command(multi.digest))
+        }
+        None => Text::new(what, why).works(format!("mirror the multi payload of {version} and name that")),
+    };
+    judgement.deny(FIELD, text, upgrade.steps());
+}
 
 impl PathStep<'_, '_> {
     pub(super) fn payload(&self, digest: Digest, judgement: &mut Judgement) {
-        let catalog = self.context.catalog;
-        if let Some(list) = catalog.list_of(digest) {
-            return self.child_of_list(digest, list, judgement);
+        if wrong_kind(self.context, &self.upgrade, digest, judgement) {
+            return;
         }
-        let lookup = catalog.lookup(digest);
+        let lookup = self.context.catalog.lookup(digest);
         if let Lookup::Release(release) = lookup {
             judgement.used_release(release);
-            if let Some(architecture) = release.single_architecture().filter(|_| self.upgrade.multi()) {
-                return self.multi_to_single(release, architecture, judgement);
-            }
         }
-        let listed = matches!(lookup, Lookup::Release(release) if release.lists(&self.current) == Some(true));
-        if let Some(entry) = self.upgrade.rollback_to(digest).filter(|_| !listed) {
+        if let Some(entry) = self.upgrade.rollback_to(digest) {
+            let listed = matches!(lookup, Lookup::Release(release) if release.lists(&self.current) == Some(true));
+            if listed {
+                // Forward again after a rollback: an upgrade like any other.
+                return self.known_risks(digest, &shown(&entry.version), judgement);
+            }
             let what = format!("going back from {} to {}, the release before it", self.current, shown(&entry.version));
             let why = "supported within a minor version as a way out, not as a place to stay";
             return judgement.warn(FIELD, Text::new(what, why));
@@ -37,35 +102,6 @@ impl PathStep<'_, '_> {
             },
             Lookup::Contradiction(..) | Lookup::Missing => self.by_offer(digest, lookup, judgement),
         }
-    }
-
-    fn child_of_list(&self, digest: Digest, list: Digest, judgement: &mut Judgement) {
-        let version = self.context.catalog.get(list).map(|release| format!(" {}", release.version)).unwrap_or_default();
-        let what = format!("{digest} is the payload of one architecture, not the release{version}");
-        let why = format!(
-            "it is a child of the manifest list {list}; installed by itself it strands nodes of the other architectures"
-        );
-        let text = Text::new(what, why).works("use the list digest:").works(self.upgrade.command(list));
-        judgement.deny(FIELD, text, self.upgrade.steps());
-    }
-
-    fn multi_to_single(&self, release: &Release, architecture: &str, judgement: &mut Judgement) {
-        let what = format!(
-            "the cluster runs a multi release and this payload of {} is for {architecture} only",
-            release.version
-        );
-        let mut text = Text::new(
-            what,
-            "going from multi to a single architecture is not supported: nodes of any other architecture could not follow",
-        );
-        let multi = self.context.catalog.of_version(&release.version).into_iter().find(|r| r.multi());
-        text = match multi {
-            Some(multi) => text
-                .works(format!("the multi payload of {}:", release.version))
-                .works(self.upgrade.command(multi.digest)),
-            None => text.works(format!("mirror the multi payload of {} and name that", release.version)),
-        };
-        judgement.deny(FIELD, text, self.upgrade.steps());
     }
 
     fn same_version(&self, release: &Release, judgement: &mut Judgement) {
@@ -95,33 +131,38 @@ impl PathStep<'_, '_> {
         let half_done = status.history.first().is_some_and(|entry| !entry.completed());
         let completed = status.newest_completed().map(|index| &status.history[index]).filter(|_| half_done);
         if let Some(completed) = completed {
-            let version = Version::parse(&completed.version);
-            let listed = version.as_ref().is_some_and(|v| *v == self.current || release.lists(v) == Some(true));
-            let what = || {
-                format!(
-                    "{} does not list {}, the newest version that was completed",
-                    release.version,
-                    shown(&completed.version)
-                )
-            };
-            if !listed && self.refused_target_is_desired() {
-                let why = format!(
-                    "the update to {} was refused, so nodes still run {}",
-                    self.current,
-                    shown(&completed.version)
-                );
-                return judgement.deny(
-                    FIELD,
-                    self.ways_to(release, version.as_ref(), Text::new(what(), why)),
-                    self.upgrade.steps(),
-                );
-            }
-            if !listed {
-                let why = format!("allowed because {} is listed and the update to it is under way", self.current);
-                judgement.warn(FIELD, Text::new(what(), why));
-            }
+            self.newest_completed_listed(release, &completed.version, judgement);
         }
         self.known_risks(release.digest, &release.version.to_string(), judgement);
+    }
+
+    /// A half-done update leaves nodes on the newest completed version: the target should list that too, and must
+    /// where the update to the current version was refused.
+    fn newest_completed_listed(&self, release: &Release, completed: &str, judgement: &mut Judgement) {
+        let refused = self.refused_target_is_desired();
+        let Some(version) = Version::parse(completed) else {
+            let why = "the newest completed entry of status.history names no version";
+            let what = format!("whether {} lists the newest version that was completed is not known", release.version);
+            if refused {
+                let why = format!("the update to {} was refused, and {why}", self.current);
+                let missing = Missing { why, remedy: "oc get clusterversion version -o yaml".into() };
+                judgement.unknown(FIELD, what, &missing, self.upgrade.steps());
+            } else {
+                judgement.warn(FIELD, Text::new(what, why));
+            }
+            return;
+        };
+        if version == self.current || release.lists(&version) == Some(true) {
+            return;
+        }
+        let what = format!("{} does not list {version}, the newest version that was completed", release.version);
+        if refused {
+            let why = format!("the update to {} was refused, so nodes still run {version}", self.current);
+            judgement.deny(FIELD, self.ways_to(release, Some(&version), Text::new(what, why)), self.upgrade.steps());
+        } else {
+            let why = format!("allowed because {} is listed and the update to it is under way", self.current);
+            judgement.warn(FIELD, Text::new(what, why));
+        }
     }
 
     /// Older CVOs put a target they refused into status.desired: then the cluster is not there yet.
@@ -205,7 +246,10 @@ impl PathStep<'_, '_> {
             .catalog
             .releases()
             .filter(|r| {
-                r.version.minor() == release.version.minor() && r.lists(from) == Some(true) && self.upgrade.fits(r)
+                r.version != *from
+                    && r.version.minor() == release.version.minor()
+                    && r.lists(from) == Some(true)
+                    && self.upgrade.fits(r)
             })
             .max_by(|a, b| a.version.cmp(&b.version));
         if let Some(instead) = instead {

@@ -72,11 +72,12 @@ impl PathStep<'_, '_> {
                 refusal.text.works.into_iter().fold(text, Text::works)
             }
             (Err(0), _) => text
-                .works(format!("mirror {version} to this site and ask by image:"))
+                .works(format!("mirror {version} to this site and ask by image{}:", self.contradiction_of(version)))
                 .works("oc adm upgrade --allow-explicit-upgrade --to-image REPOSITORY@sha256:DIGEST"),
             (Err(several), _) => {
+                let unsure = self.upgrade.current_contradiction().map_or_else(String::new, |why| format!(" ({why})"));
                 let text = text.works(format!(
-                    "this site has {} of {version}; ask for the right one by image:",
+                    "this site has {} of {version}{unsure}; ask for the right one by image:",
                     counted(several, "payload")
                 ));
                 let payloads = self.context.catalog.of_version(version).into_iter().take(3);
@@ -116,6 +117,14 @@ impl PathStep<'_, '_> {
         self.migrate_to_multi(&version, judgement);
     }
 
+    /// What sources disagree about that would be of this version; empty where they do not.
+    fn contradiction_of(&self, version: &Version) -> String {
+        let contradictions = self.context.catalog.contradictions_of(version);
+        contradictions.first().map_or_else(String::new, |(digest, one, other)| {
+            format!("; {} and {} say different things about {digest}", shown(&one.name), shown(&other.name))
+        })
+    }
+
     fn migrate_to_multi(&self, version: &Version, judgement: &mut Judgement) {
         let status = self.upgrade.status;
         let in_catalog = self.context.catalog.of_version(version).into_iter().find(|release| release.multi());
@@ -134,9 +143,10 @@ impl PathStep<'_, '_> {
             let what = format!("the multi payload of {version} is not known here");
             return judgement.warn(FIELD, Text::new(what, "the update service is asked for it once this is stored"));
         }
+        let contradiction = self.contradiction_of(version);
         let missing = Missing {
             why: format!(
-                "neither a release source on this site nor status.availableUpdates knows a multi payload of {version}"
+                "neither a release source on this site nor status.availableUpdates knows a multi payload of {version}{contradiction}"
             ),
             remedy: format!("mirror the multi payload of {version}, then: {}", super::SUPPLY),
         };

@@ -168,8 +168,15 @@ fn judge_payload(old: &ClusterVersion, digest: &str, catalog: &[CatalogEntry]) -
     }
     // Q4: "z-rollback: the first history entry whose version differs from status.desired, same minor, same digest:
     // allow and warn; it needs no payload."
+    // Where the payload lists the current version (forward again after a rollback) it is an upgrade like any other,
+    // so there is nothing to warn of but known risks.
     if rollback_candidate(old).is_some_and(|entry| digest_of(&entry.image) == Some(digest)) {
-        return Outcome::Warn;
+        let current = current_version(old).unwrap_or_default();
+        let listed = matches!(&known, Known::Release(release)
+            if release.previous.iter().flatten().any(|version| same_version(version, current)));
+        let risk = old.conditional.iter().find(|update| digest_of(&update.release.image) == Some(digest));
+        let risky = risk.is_some_and(|update| update.recommended != "True");
+        return if listed && !risky { Outcome::Pass } else { Outcome::Warn };
     }
     // silent: without a current version nothing can be listed, whoever offers it.
     let Some(current) = current_version(old) else { return Outcome::Unknown };
