@@ -1,35 +1,57 @@
-//! The release catalog from `--releases` directories.
+//! The release catalog from `--releases` directories: catalog files, OCI layouts, archives, mirrored trees.
 //!
-//! Today catalog files only. OCI layouts, oc-mirror archives and registries become further
-//! modules beside [`file`], each yielding [`Release`]s with their source; merging them by rank is the
-//! core's work ([`Catalog::new`]).
+//! [`source`] finds and reads them, each form in its own module; what they hold of an image is
+//! [`crate::payload`]'s work, merging by rank the core's ([`Catalog::new`]). Registries will be one more module.
 
+mod archive;
+mod docker_archive;
 mod file;
+mod finding;
+mod layout;
+mod registry;
+mod source;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use jiff::Timestamp;
 
-use crate::files::{Limits, Prune, Tree};
+pub use finding::{Finding, Outcome, Standing};
+pub use source::{Reader, read};
+
 use crate::problem::Problem;
 use crate::release::{Catalog, Release};
 
 /// Reads every directory. Never fails: what cannot be used is a [`Problem`], the rest is used.
 #[must_use]
 pub fn load(directories: &[PathBuf], now: Timestamp) -> (Catalog, Vec<Problem>) {
-    let mut releases: Vec<Release> = vec![];
-    let mut problems = vec![];
-    for tree in directories.iter().map(|directory| find(directory)) {
-        problems.extend(tree.faults.iter().map(|fault| tree.problem(&fault.name, &*fault.message)));
-        for entry in &tree.files {
-            let place = tree.place(&entry.name);
-            match tree.read(entry).and_then(|documents| file::read(&documents, &place, now)) {
-                Ok(read) => releases.extend(read),
-                Err(message) => problems.push(Problem::new(place, message)),
+    Reader::default().load(directories, now)
+}
+
+impl Reader {
+    /// As [`load`], reading only what changed since the last time.
+    pub fn load(&mut self, directories: &[PathBuf], now: Timestamp) -> (Catalog, Vec<Problem>) {
+        let mut outcome = Outcome::default();
+        for directory in directories {
+            outcome.append(self.directory(directory, now));
+        }
+        self.forget();
+        let Outcome { findings, mut problems } = outcome;
+        let releases: Vec<Release> = findings.iter().filter_map(Finding::release).collect();
+        for finding in &findings {
+            // A copy that proves nothing is worth a word only where no other one does.
+            let known = releases
+                .iter()
+                .any(|release| release.version == finding.version && release.architecture == finding.architecture);
+            if let Some(note) = finding.note().filter(|_| !known) {
+                problems.push(Problem::new(&*finding.source.name, note));
             }
         }
+        (merge(releases, &mut problems), problems)
     }
+}
+
+fn merge(releases: Vec<Release>, problems: &mut Vec<Problem>) -> Catalog {
     let mut sources: Vec<_> = releases.iter().map(|release| release.source.name.clone()).collect();
     sources.sort();
     sources.dedup();
@@ -41,7 +63,7 @@ pub fn load(directories: &[PathBuf], now: Timestamp) -> (Catalog, Vec<Problem>) 
         let message = remark.strip_prefix(source).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(remark);
         problems.push(Problem::new(source, message));
     }
-    (catalog, problems)
+    catalog
 }
 
 /// The releases of documents that are not in a directory of their own, as a catalog file called `name` would give them.
@@ -57,19 +79,19 @@ pub fn from_documents(documents: &[serde_json::Value], name: &str, now: Timestam
 pub fn fingerprint(directories: &[PathBuf]) -> u64 {
     let mut hasher = DefaultHasher::new();
     for directory in directories {
-        find(directory).fingerprint().hash(&mut hasher);
+        source::find(directory).fingerprint().hash(&mut hasher);
     }
     hasher.finish()
 }
 
-fn find(directory: &Path) -> Tree {
-    let prune = Prune { marker: "oci-layout", message: "is an OCI layout, which is not read by this version" };
-    Tree::find(directory, Limits::default(), Some(prune))
-}
+#[cfg(test)]
+#[path = "catalog/tests.rs"]
+mod source_tests;
 
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::path::Path;
 
     use super::*;
     use crate::release::Lookup;

@@ -7,6 +7,7 @@ mod demo;
 mod manifests;
 mod output;
 mod policies;
+mod release;
 mod serve;
 mod source;
 mod test;
@@ -35,6 +36,8 @@ enum Verb {
     Policies(policies::PoliciesArgs),
     /// Print what to apply so that the API server asks airgate
     Manifests(manifests::ManifestsArgs),
+    /// Say what release images say about themselves, from layouts, archives, trees and catalogs
+    Release(release::ReleaseArgs),
     /// Make a CA and a serving certificate
     Certs(certs::CertsArgs),
     /// Show the guard at work on a sample site; needs nothing but this binary
@@ -57,6 +60,7 @@ pub fn run() -> ExitCode {
         Verb::Check(args) => check::run(args),
         Verb::Test(args) => test::run(&args),
         Verb::Policies(args) => policies::run(&args),
+        Verb::Release(args) => release::run(&args),
         Verb::Manifests(args) => manifests::run(&args),
     };
     let result = result.and_then(|code| output::finish().map(|()| code).map_err(anyhow::Error::msg));

@@ -5,6 +5,7 @@
 //! may unfold to.
 
 pub mod document;
+pub mod stamp;
 
 use std::collections::HashSet;
 use std::fs;
@@ -31,11 +32,16 @@ impl Default for Limits {
     }
 }
 
-/// Directories that hold a file of this name are left out with all below them, and named.
+/// Tells by its path and the names in it what a directory is.
+pub type Recognise = fn(&Path, &dyn Fn(&str) -> bool) -> bool;
+
+/// What is no document but looked for too.
 #[derive(Clone, Copy, Debug)]
-pub struct Prune {
-    pub marker: &'static str,
-    pub message: &'static str,
+pub struct Others {
+    /// Whether a directory with these names in it is one thing as a whole; it is not searched then.
+    pub directory: Recognise,
+    /// Whether a file of this name is.
+    pub file: fn(&Path) -> bool,
 }
 
 /// The YAML and JSON files below a directory, in a stable order. Their content is not read yet.
@@ -44,6 +50,8 @@ pub struct Tree {
     root: PathBuf,
     limits: Limits,
     pub files: Vec<File>,
+    /// What [`Others`] recognised, in a stable order.
+    pub others: Vec<File>,
     /// Every directory that was listed completely, by its path relative to the root.
     pub directories: Vec<String>,
     /// What could not be looked at, by path relative to the root.
@@ -54,7 +62,7 @@ pub struct Tree {
 pub struct File {
     /// Relative to the root, `/` between parts.
     pub name: String,
-    path: PathBuf,
+    pub path: PathBuf,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,9 +77,10 @@ impl Tree {
     /// Names that begin with a dot are skipped. In a ConfigMap or Secret volume that leaves the links
     /// beside `..data`, so each file is found once; elsewhere it leaves out editors' and git's files.
     #[must_use]
-    pub fn find(root: &Path, limits: Limits, prune: Option<Prune>) -> Self {
-        let tree = Self { root: root.to_owned(), limits, files: vec![], directories: vec![], faults: vec![] };
-        let mut search = Search { tree, prune, visited: HashSet::new() };
+    pub fn find(root: &Path, limits: Limits, others: Option<Others>) -> Self {
+        let tree =
+            Self { root: root.to_owned(), limits, files: vec![], others: vec![], directories: vec![], faults: vec![] };
+        let mut search = Search { tree, others, visited: HashSet::new() };
         search.directory(root, "", 0);
         search.tree
     }
@@ -81,11 +90,7 @@ impl Tree {
     /// # Errors
     /// What is wrong with the file, for a person.
     pub fn read(&self, file: &File) -> Result<Vec<Value>, String> {
-        let text = read_text(&file.path, self.limits.file_bytes)?;
-        let json = file.path.extension().is_some_and(|extension| extension == "json");
-        let documents = if json { document::from_json(&text)? } else { document::from_yaml(&text)? };
-        // An empty file is most likely one that is being written.
-        if documents.is_empty() { Err("holds no document".into()) } else { Ok(documents) }
+        documents(&file.path, self.limits)
     }
 
     /// Where a file is, for a person.
@@ -111,11 +116,11 @@ impl Tree {
             file.name.hash(&mut hasher);
             // The link of a ConfigMap volume stays as it is while what it leads to is exchanged, so
             // it is the file behind the link that counts.
-            if let Ok(found) = fs::metadata(&file.path) {
-                (found.len(), found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()).hash(&mut hasher);
-                (found.dev(), found.ino()).hash(&mut hasher);
-            }
+            stamp::of_file(&file.path).hash(&mut hasher);
             fs::read_link(&file.path).ok().hash(&mut hasher);
+        }
+        for other in &self.others {
+            (&other.name, stamp::below(&other.path)).hash(&mut hasher);
         }
         hasher.finish()
     }
@@ -123,7 +128,7 @@ impl Tree {
 
 struct Search {
     tree: Tree,
-    prune: Option<Prune>,
+    others: Option<Others>,
     /// Device and inode of each directory that was entered: no loop, nothing twice.
     visited: HashSet<(u64, u64)>,
 }
@@ -144,10 +149,10 @@ impl Search {
             Ok(entries) => entries,
             Err(error) => return self.fault(name, unreadable(&error)),
         };
-        if let Some(prune) = self.prune
-            && entries.iter().any(|entry| entry.file_name() == prune.marker)
+        if let Some(others) = self.others
+            && (others.directory)(path, &|wanted| entries.iter().any(|entry| entry.file_name() == wanted))
         {
-            return self.fault(name, prune.message);
+            return self.tree.others.push(File { name: name.into(), path: path.to_owned() });
         }
         entries.sort_by_key(fs::DirEntry::file_name);
         let mut complete = true;
@@ -165,6 +170,9 @@ impl Search {
                     self.fault(&below, format!("is more than {depth} directories deep and not read"));
                 }
                 Ok(found) if found.is_dir() => self.directory(&path, &below, depth + 1),
+                Ok(found) if found.is_file() && self.others.is_some_and(|others| (others.file)(&path)) => {
+                    self.tree.others.push(File { name: below, path });
+                }
                 Ok(_) if !wanted => {}
                 Ok(_) if self.tree.files.len() >= self.tree.limits.files => {
                     self.fault(name, format!("more than {} files: the others are not read", self.tree.limits.files));
@@ -184,18 +192,42 @@ impl Search {
     }
 }
 
+/// The documents of a file that stands in no tree.
+///
+/// # Errors
+/// What is wrong with the file, for a person.
+pub fn read_documents(path: &Path) -> Result<Vec<Value>, String> {
+    documents(path, Limits::default())
+}
+
+fn documents(path: &Path, limits: Limits) -> Result<Vec<Value>, String> {
+    let text = read_text(path, limits.file_bytes)?;
+    let json = path.extension().is_some_and(|extension| extension == "json");
+    let documents = if json { document::from_json(&text)? } else { document::from_yaml(&text)? };
+    // An empty file is most likely one that is being written.
+    if documents.is_empty() { Err("holds no document".into()) } else { Ok(documents) }
+}
+
 /// A file that somebody may replace at any time: nothing but a regular file, which never blocks. Asked of
 /// what was opened and not before, so that it cannot be another one.
 ///
 /// # Errors
 /// It cannot be opened, is no regular file, or is larger.
 pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    read_bounded(open_regular(path)?, limit)
+}
+
+/// The same for a file that is read in parts.
+///
+/// # Errors
+/// It cannot be opened or is no regular file.
+pub fn open_regular(path: &Path) -> io::Result<fs::File> {
     // Without O_NONBLOCK, opening a named pipe waits for its other end.
     let file = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(ErrorKind::InvalidInput, "is not a regular file"));
     }
-    read_bounded(file, limit)
+    Ok(file)
 }
 
 /// A file that a person names, which may be a pipe, or `-` for stdin.
@@ -237,13 +269,16 @@ fn read_bounded(from: impl Read, limit: u64) -> io::Result<Vec<u8>> {
 
 fn read_text(path: &Path, limit: u64) -> Result<String, String> {
     let bytes = read_regular(path, limit).map_err(|error| match error.kind() {
-        ErrorKind::FileTooLarge | ErrorKind::InvalidInput => error.to_string(),
+        ErrorKind::FileTooLarge => error.to_string(),
         _ => unreadable(&error),
     })?;
     String::from_utf8(bytes).map_err(|error| format!("is not UTF-8 from byte {} on", error.utf8_error().valid_up_to()))
 }
 
-fn unreadable(error: &io::Error) -> String {
+pub(crate) fn unreadable(error: &io::Error) -> String {
+    if error.kind() == ErrorKind::InvalidInput {
+        return error.to_string();
+    }
     format!("cannot be read: {error}")
 }
 

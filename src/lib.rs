@@ -40,6 +40,7 @@ pub mod files;
 pub mod http;
 pub mod manifests;
 pub mod metrics;
+pub mod payload;
 pub mod projection;
 pub mod readiness;
 pub mod serve;

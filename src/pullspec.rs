@@ -15,6 +15,18 @@ impl Digest {
         (bytes != [0; 32]).then_some(Self(bytes))
     }
 
+    /// The sha256 that was computed of some bytes; `None` for the all-zero placeholder.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; 32]) -> Option<Self> {
+        (bytes != [0; 32]).then_some(Self(bytes))
+    }
+
+    /// The 64 hex digits, as file names have them.
+    #[must_use]
+    pub fn hex(&self) -> String {
+        self.to_string().split_off("sha256:".len())
+    }
+
     /// The digest a stored image field names, whatever stands before it: the text after the last
     /// `@`. Stored values may be old and bad, so this is lenient where [`Pullspec::parse`] is not.
     #[must_use]

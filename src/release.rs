@@ -24,6 +24,8 @@ pub struct Release {
     pub architecture: Option<String>,
     /// The children of a manifest list, one an architecture.
     pub shards: Vec<Digest>,
+    /// Pullspecs of the images it is made of; no verdict reads them.
+    pub components: Option<Arc<[Box<str>]>>,
     pub source: Source,
 }
 
@@ -75,6 +77,7 @@ impl Release {
     fn complete_from(&mut self, other: Self) {
         self.previous = self.previous.take().or(other.previous);
         self.architecture = self.architecture.take().or(other.architecture);
+        self.components = self.components.take().or(other.components);
         for shard in other.shards {
             if !self.shards.contains(&shard) {
                 self.shards.push(shard);
@@ -265,6 +268,7 @@ pub(crate) mod tests {
             previous: Some(previous.iter().map(|v| Version::parse(v).unwrap()).collect()),
             architecture: Some("amd64".into()),
             shards: vec![],
+            components: None,
             source: Source { name: "a.yaml".into(), read_at: Timestamp::UNIX_EPOCH, verified: false },
         }
     }

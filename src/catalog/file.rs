@@ -126,13 +126,14 @@ fn release(entry: &Map<String, Value>, source: &Source, faults: &mut Faults) -> 
     let previous = list(entry, "previous", version, faults);
     let architecture = scalar(entry, "architecture", architecture, faults);
     let shards = list(entry, "shards", digest, faults).unwrap_or_default();
-    list(entry, "components", component, faults);
+    let components = list(entry, "components", component, faults);
     Some(Release {
         digest: digest_read?,
         version: version_read?,
         previous,
         architecture: architecture.map(Into::into),
         shards,
+        components: components.map(Into::into),
         source: source.clone(),
     })
 }
@@ -193,10 +194,11 @@ fn architecture(value: &Value) -> Result<&str, String> {
     }
 }
 
-/// Checked now, so that a file that is accepted today is accepted when `release-complete` uses them.
-fn component(value: &Value) -> Result<(), String> {
+fn component(value: &Value) -> Result<Box<str>, String> {
     let text = value.as_str().ok_or_else(|| format!("{} is not a pullspec", show(value)))?;
-    Pullspec::parse(text).map(drop).map_err(|fault| format!("{} is no pullspec by digest, it {fault}", show(value)))
+    Pullspec::parse(text)
+        .map(|_| text.into())
+        .map_err(|fault| format!("{} is no pullspec by digest, it {fault}", show(value)))
 }
 
 /// A value as it may stand in a message: short and on one line.

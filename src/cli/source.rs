@@ -31,7 +31,7 @@ pub struct SourceArgs {
     /// Read the cluster through this kubeconfig [env: AIRGATE_KUBECONFIG]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// Directory of release catalogs; may be given several times [env: AIRGATE_RELEASES, comma-separated]
+    /// Directory of releases (layouts, archives, mirrored trees, catalog files); may be given several times [env: AIRGATE_RELEASES, comma-separated]
     #[arg(long, value_name = "DIR")]
     pub releases: Vec<PathBuf>,
 }

@@ -1,7 +1,7 @@
 //! One reading of the state and release directories.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 
@@ -19,6 +19,8 @@ pub(super) struct Files {
     pub snapshot: Arc<Snapshot>,
     pub catalog: Arc<Catalog>,
     catalog_problems: Arc<Vec<Problem>>,
+    /// Remembers archives; only readings take turns at it, whoever asks for facts never meets it.
+    reader: Arc<Mutex<catalog::Reader>>,
     /// All of them, the state's first.
     pub problems: Arc<Vec<Problem>>,
     pub read_at: Timestamp,
@@ -51,6 +53,7 @@ impl Files {
             snapshot: Arc::new(Snapshot::nothing("no state directory was given")),
             catalog: Arc::new(catalog),
             catalog_problems: Arc::default(),
+            reader: Arc::default(),
             problems: Arc::default(),
             read_at: Timestamp::now(),
             seen: Fingerprints { state: 0, releases: 0 },
@@ -86,7 +89,8 @@ impl Files {
             _ => (self.state.clone(), self.snapshot.clone()),
         };
         let (catalog, catalog_problems) = if releases && !self.release_directories.is_empty() {
-            let (catalog, problems) = catalog::load(&self.release_directories, now);
+            let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+            let (catalog, problems) = reader.load(&self.release_directories, now);
             (Arc::new(catalog), Arc::new(problems))
         } else {
             (self.catalog.clone(), self.catalog_problems.clone())
@@ -99,6 +103,7 @@ impl Files {
             snapshot,
             catalog,
             catalog_problems,
+            reader: self.reader.clone(),
             problems: Arc::new(problems),
             read_at: now,
             seen,

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::cluster::Fact;
+use crate::payload::testing::{Store, V2S2, payload};
 use crate::release::tests::digest;
 use crate::watch::tests::fake::Fake;
 use crate::watch::tests::{quick, until};
@@ -27,6 +28,37 @@ fn current(facts: &Facts) -> Option<String> {
 
 fn soon() -> Instant {
     Instant::now() + Duration::from_secs(20)
+}
+
+#[test]
+fn a_layout_that_appears_grows_and_goes_is_followed() {
+    let root = tempfile::tempdir().unwrap();
+    let layout = root.path().join("layout");
+    let facts = Facts::from_state(root.path().join("none"), vec![root.path().to_owned()]);
+    let version = |facts: &Facts| facts.catalog().releases().map(|release| release.version.to_string()).max();
+    assert_eq!(version(&facts), None);
+    let mut store = Store::default();
+    let one = store.image(V2S2, "amd64", &[payload("4.19.9", &[], false)]);
+    store.layout(&layout, &[(&one, "one")]);
+    assert!(facts.reload_if_changed());
+    assert_eq!(version(&facts).as_deref(), Some("4.19.9"));
+    assert!(!facts.reload_if_changed());
+
+    let two = store.image(V2S2, "amd64", &[payload("4.20.1", &["4.19.9"], false)]);
+    store.layout(&layout, &[(&one, "one"), (&two, "two")]);
+    assert!(facts.reload_if_changed());
+    assert_eq!((version(&facts).as_deref(), facts.catalog().len()), (Some("4.20.1"), 2));
+    fs::write(layout.join("blobs/sha256").join(&two[7..]), "cut").unwrap();
+    assert!(facts.reload_if_changed());
+    assert!(
+        facts.problems().iter().any(|problem| problem.message.contains("damaged or forged")),
+        "{:?}",
+        facts.problems()
+    );
+    assert_eq!(facts.catalog().len(), 1);
+    fs::remove_dir_all(layout).unwrap();
+    assert!(facts.reload_if_changed());
+    assert!(facts.catalog().is_empty());
 }
 
 #[tokio::test]

@@ -248,6 +248,7 @@ fn catalog(entries: &[CatalogEntry], now: Timestamp) -> Catalog {
             .as_ref()
             .map(|previous| previous.iter().map(|version| Version::parse(version).unwrap()).collect()),
         architecture: entry.architecture.clone(),
+        components: None,
         shards: entry.shards.iter().map(|shard| Digest::parse(shard).unwrap()).collect(),
         source: Source { name: format!("source-{index}").into(), read_at: now, verified: entry.verified },
     };

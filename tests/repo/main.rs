@@ -13,4 +13,10 @@ mod manifests;
 #[cfg(test)]
 mod messages;
 #[cfg(test)]
+mod releases;
+#[cfg(test)]
 mod run;
+#[cfg(test)]
+#[expect(dead_code, reason = "the library's own tests use the rest")]
+#[path = "../../src/payload/testing.rs"]
+mod testing;
