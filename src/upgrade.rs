@@ -165,7 +165,8 @@ impl<'a> Upgrade<'a> {
             Requested::Architecture => format!("{}/{}", &*self.to.version, &*self.to.architecture),
             Requested::VersionOnly => self.to.version.to_string(),
             // Never opened by an override while digest-only is on; named all the same for when it is off.
-            Requested::ImageWithoutDigest => self.to.image.to_string(),
+            Requested::ImageWithoutDigest if self.to.version.is_empty() => self.to.image.to_string(),
+            Requested::ImageWithoutDigest => self.to.version.to_string(),
         };
         vec![Step { from: from_version(self.status), target }]
     }

@@ -85,14 +85,18 @@ const POLICIES: [Policy; 5] = [
 /// Judges a world.
 pub fn judge(world: &World) -> Answer {
     let mut answer = Answer::default();
-    // Q6: "A write that changes this annotation reaches airgate so that the setter is recorded." silent: with a warning.
+    // Q6: "A write that changes this annotation reaches airgate so that the setter is recorded." silent: with a
+    // warning where it opens nothing as it stands.
     let mut warned = match &world.request {
         Request::UpdateCv(old, new) => old.annotation != new.annotation,
         Request::UpdateIri(old, new) => old.annotation != new.annotation,
         Request::CreateCv(_) | Request::CreateIri(_) => true,
         Request::DeleteCv(_) | Request::DeleteIri(_) => false,
     };
-    warned &= !matches!(overrides::read(world), overrides::Annotation::Entries(entries) if entries.is_empty());
+    warned &= match overrides::read(world) {
+        overrides::Annotation::Malformed => true,
+        overrides::Annotation::Entries(entries) => entries.iter().any(|entry| !entry.in_time()),
+    };
     // What would be denied: the policy, its finding.
     let mut denials: Vec<(&Policy, Finding)> = vec![];
     for policy in &POLICIES {

@@ -41,7 +41,8 @@ pub fn judge(world: &World) -> Vec<Finding> {
 /// Whether everything is known that decides what is kept. An IRI that names nothing holds nothing, if the MCNs say so too.
 fn facts(world: &World, nothing_named: bool) -> bool {
     // "No ClusterVersion at all is Unknown, never nothing in use"
-    let cluster_version = matches!(world.cluster_version, Seen::Yes(_));
+    // clusterversion.md section 3: "status or history empty -> unknown -> deny removals (fail closed)"
+    let cluster_version = matches!(&world.cluster_version, Seen::Yes(stored) if !stored.history.is_empty());
     reliable(&world.nodes) && (nothing_named || (cluster_version && pools_reliable(world)))
 }
 

@@ -47,6 +47,11 @@ pub fn read(world: &World) -> Annotation {
 }
 
 impl Entry {
+    pub fn in_time(&self) -> bool {
+        let now: Timestamp = NOW.parse().unwrap();
+        now < self.expires && self.expires <= now + SignedDuration::from_hours(24)
+    }
+
     pub fn opens(&self, world: &World, policy: &str, step: &str) -> bool {
         // "`from` is the current version, `none` on CREATE, metadata.name for other kinds"
         let from = match &world.request {
@@ -55,8 +60,7 @@ impl Entry {
             Request::CreateIri(_) | Request::UpdateIri(..) | Request::DeleteIri(_) => "cluster",
         };
         // "valid while now < expires <= now + 24 h at the time of use"
-        let now: Timestamp = NOW.parse().unwrap();
-        let in_time = now < self.expires && self.expires <= now + SignedDuration::from_hours(24);
+        let in_time = self.in_time();
         // "overrideGroups (default: whoever may write the object) is checked against the using request's userInfo"
         let allowed = &world.settings.override_groups;
         let permitted = allowed.is_empty() || world.groups.iter().any(|group| allowed.contains(group));
