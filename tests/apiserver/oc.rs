@@ -95,16 +95,16 @@ fn an_unlisted_target_is_refused_with_the_stone_to_step_on() {
 #[test]
 fn a_release_that_nobody_knows_is_refused_with_what_would_make_it_known() {
     let (guard, site) = (Guard::shared(), Site::new());
-    assert_snapshot!(check(&guard, to_image(&site.unknown.image, false)), @r##"
+    assert_snapshot!(check(&guard, to_image(&site.unknown.image, false)), @r#"
     exit 1, HTTP 403, nothing stored
     Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: whether 4.18.12 may go to registry.example:5000/ocp/release@sha256:9999999999999999999999999999999999999999999999999999999999999999 cannot be judged.
       why:   no release source on this site knows that digest, so which versions it can be reached from is not known.
-      works: oc adm release info -o json PULLSPEC, where its registry can be reached, tells version and metadata.previous: write them with the digest into a ReleaseCatalog file below --releases
+      works: oc adm release info -o json of it, where its registry can be reached, tells version and metadata.previous: write them with the digest into a ReleaseCatalog file below --releases
       rule:  upgrade-path (airgate policies explain upgrade-path; it also tells the way out in an emergency)
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-identity: pass
     audit: clusterversion.airgate.io upgrade-path: unknown: whether 4.18.12 may go to registry.example:5000/ocp/release@sha256:9999999999999999999999999999999999999999999999999999999999999999 cannot be judged: no release source on this site knows that digest, so which versions it can be reached from is not known
-    "##);
+    "#);
 }
 
 #[test]
@@ -272,16 +272,16 @@ fn a_version_and_an_image_must_belong_together() {
 fn a_migration_to_multi_needs_a_payload() {
     let (guard, site) = (Guard::shared(), Site::new());
     let body = |version: &str| json!({"architecture": "Multi", "version": version, "image": "", "force": false});
-    assert_snapshot!(check(&guard, body(site.current.version)), @r##"
+    assert_snapshot!(check(&guard, body(site.current.version)), @r#"
     exit 1, HTTP 403, nothing stored
     Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: whether the cluster can move to multi cannot be judged.
       why:   neither a release source on this site nor status.availableUpdates knows a multi payload of 4.18.12.
-      works: mirror the multi payload of 4.18.12, then: oc adm release info -o json PULLSPEC, where its registry can be reached, tells version and metadata.previous: write them with the digest into a ReleaseCatalog file below --releases
+      works: mirror the multi payload of 4.18.12, then: oc adm release info -o json of it, where its registry can be reached, tells version and metadata.previous: write them with the digest into a ReleaseCatalog file below --releases
       rule:  upgrade-path (airgate policies explain upgrade-path; it also tells the way out in an emergency)
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-identity: pass
     audit: clusterversion.airgate.io upgrade-path: unknown: whether the cluster can move to multi cannot be judged: neither a release source on this site nor status.availableUpdates knows a multi payload of 4.18.12
-    "##);
+    "#);
     assert_snapshot!(check(&guard, body(site.listed.version)), @r##"
     exit 1, HTTP 403, nothing stored
     Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: 4.18.20 with architecture Multi is two steps at once.
@@ -297,16 +297,16 @@ fn a_migration_to_multi_needs_a_payload() {
 #[test]
 fn going_back_to_the_release_before_is_refused_across_a_minor() {
     let (guard, site) = (Guard::shared(), Site::new());
-    assert_snapshot!(check(&guard, to(site.before.version, &site.before.image)), @r##"
+    assert_snapshot!(check(&guard, to(site.before.version, &site.before.image)), @r#"
     exit 1, HTTP 403, nothing stored
     Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: whether 4.18.12 may go to registry.example:5000/ocp/release@sha256:7777777777777777777777777777777777777777777777777777777777777777 cannot be judged.
       why:   no release source on this site knows that digest, so which versions it can be reached from is not known.
-      works: oc adm release info -o json PULLSPEC, where its registry can be reached, tells version and metadata.previous: write them with the digest into a ReleaseCatalog file below --releases
+      works: oc adm release info -o json of it, where its registry can be reached, tells version and metadata.previous: write them with the digest into a ReleaseCatalog file below --releases
       rule:  upgrade-path (airgate policies explain upgrade-path; it also tells the way out in an emergency)
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-identity: pass
     audit: clusterversion.airgate.io upgrade-path: unknown: whether 4.18.12 may go to registry.example:5000/ocp/release@sha256:7777777777777777777777777777777777777777777777777777777777777777 cannot be judged: no release source on this site knows that digest, so which versions it can be reached from is not known
-    "##);
+    "#);
 }
 
 #[test]
