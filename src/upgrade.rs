@@ -163,10 +163,9 @@ impl<'a> Upgrade<'a> {
         let target = match self.requested() {
             Requested::Digest(digest) => digest.to_string(),
             Requested::Architecture => format!("{}/{}", &*self.to.version, &*self.to.architecture),
-            Requested::VersionOnly => self.to.version.to_string(),
             // Never opened by an override while digest-only is on; named all the same for when it is off.
             Requested::ImageWithoutDigest if self.to.version.is_empty() => self.to.image.to_string(),
-            Requested::ImageWithoutDigest => self.to.version.to_string(),
+            Requested::ImageWithoutDigest | Requested::VersionOnly => self.to.version.to_string(),
         };
         vec![Step { from: from_version(self.status), target }]
     }

@@ -131,7 +131,7 @@ impl Guard {
         self.write_kubeconfig(server, kubeconfig["users"][0]["user"]["token"].as_str().expect("a token"));
     }
 
-    fn kubeconfig(&self) -> PathBuf {
+    pub fn kubeconfig(&self) -> PathBuf {
         self.testbed.dir().join("airgate.kubeconfig")
     }
 

@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod api;
 #[cfg(test)]
+mod check;
+#[cfg(test)]
 mod conditions;
 #[cfg(test)]
 mod crds;
