@@ -57,6 +57,16 @@ fn exit_codes_say_what_happened() {
         0,
         "allowed",
     );
+    check(&["patch", "clusterversion/version", "-p", r#"[{"op":"remove","path":"/spec"}]"#], 2, "give --type json");
+    check(&["patch", "clusterversion/version", "-p", "5"], 2, "a merge patch is an object");
+    check(
+        &["patch", "clusterversion/version", "--type", "json", "-p", r#"[{"op":"replace","path":"","value":5}]"#],
+        2,
+        "whole object",
+    );
+    check(&["upgrade", "--to-image="], 2, "names nothing");
+    check(&["upgrade", "--to="], 2, "names nothing");
+    check(&["delete", "clusterversio/version"], 2, "there are clusterversions");
     check(&["-f", "/does/not/exist.yaml"], 2, "/does/not/exist.yaml");
     check(&["upgrade", "--to-image", &good, "--now", "tomorrow"], 2, "--now tomorrow");
 }
@@ -201,4 +211,24 @@ fn flag_beats_environment_beats_file() {
     assert!(stderr.contains("/environment") && !stderr.contains("/file"), "{stderr}");
     let (code, stderr) = run(&["--state", "policies/sample/state"], &env);
     assert!(code == 0 && stderr.is_empty(), "{stderr}");
+    // Also where two exclude each other: the flag decides; and what is empty is not set.
+    let env = [("AIRGATE_KUBECONFIG", "/environment"), ("AIRGATE_RELEASES", ""), ("AIRGATE_CONFIG", "")];
+    let (_, stderr) = run(&["--state", "policies/sample/state"], &env);
+    assert!(!stderr.contains("/environment") && stderr.contains("/file"), "{stderr}");
+    let (code, stderr) = run(&["--state", "a", "--kubeconfig", "b"], &[]);
+    assert!(code == 2 && stderr.contains("exclude each other"), "{stderr}");
+}
+
+#[test]
+fn output_that_cannot_be_written_is_a_failure_and_a_closed_pipe_is_none() {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_airgate"));
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = command.arg("policies").stdout(full).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && stderr.contains("could not be written"), "{stderr}");
+
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_airgate"));
+    let mut child = command.args(["policies", "reference"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }

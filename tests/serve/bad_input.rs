@@ -109,6 +109,15 @@ async fn what_nobody_guards_is_allowed_and_counted() {
     }
 }
 
+#[tokio::test]
+async fn a_review_that_names_no_resource_is_not_waved_through() {
+    let server = Running::start().await;
+    let mut nameless = upgrade_to(V4_22_3);
+    nameless["request"]["resource"] = Value::Null;
+    let response = server.review(&nameless).await;
+    assert_eq!((&response["allowed"], &response["status"]["code"]), (&json!(false), &json!(400)), "{response}");
+}
+
 /// Three bytes of a body must not become a hundred of memory, nor a long list a long computation.
 #[tokio::test]
 async fn lists_without_end_are_refused() {
