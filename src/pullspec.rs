@@ -73,6 +73,31 @@ pub struct Pullspec<'a> {
     pub digest: Digest,
 }
 
+/// Where a registry keeps images: `HOST[:PORT]` and the path after it. Mirrors are such places too.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Repository {
+    /// `HOST[:PORT]`, as it was written.
+    pub host: String,
+    /// Without a slash at either end.
+    pub path: String,
+}
+
+impl Repository {
+    /// # Errors
+    /// The first [`Fault`]: no host, a bad host or path. A tag or digest is not looked for.
+    pub fn parse(text: &str) -> Result<Self, Fault> {
+        check_repository(text)?;
+        let (host, path) = text.split_once('/').ok_or(Fault::NoHost)?;
+        Ok(Self { host: host.to_owned(), path: path.to_owned() })
+    }
+}
+
+impl fmt::Display for Repository {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.host, self.path)
+    }
+}
+
 /// Why a text is not such a pullspec; the display form completes "... because it ".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
