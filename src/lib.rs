@@ -36,6 +36,7 @@ pub mod cli;
 pub mod config;
 pub mod events;
 pub mod facts;
+pub mod fetch;
 pub mod files;
 pub mod http;
 pub mod manifests;

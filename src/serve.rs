@@ -3,34 +3,28 @@
 //! A task that ends takes the process with it: a guard that looks healthy but no longer follows the
 //! cluster would be worse than one that restarts.
 
+mod guard;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use bytes::Bytes;
 use jiff::Timestamp;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
-use crate::answer::Response;
-use crate::cluster::Snapshot;
 use crate::config::ConfigFile;
-use crate::engine::{self, Judged};
 use crate::events::{Events, Recorder};
 use crate::facts::Facts;
 use crate::http::server::{Addresses, Bound, Parts, ServerSettings};
 use crate::http::tasks::Tasks;
-use crate::http::{Admit, Answer, StatusCode};
-use crate::metrics::{Metrics, Outcome};
+use crate::metrics::Metrics;
 use crate::readiness::Readiness;
-use crate::review::BadInput;
-use crate::settings::Settings;
 use crate::shutdown::Signal;
 use crate::tls::{self, MinVersion, TlsSettings, self_signed};
-use crate::verdict;
 use crate::watch::{self, Timing};
+use guard::{Guard, LiveReads};
 
 /// How often the state and release directories are looked at.
 const FILES_POLL: Duration = Duration::from_secs(1);
@@ -61,8 +55,14 @@ impl Server {
         if let Some(recorder) = recorder {
             tasks.spawn("the Event recorder", recorder.run());
         }
-        let admit =
-            Guard { facts: facts.clone(), settings: config.settings(), metrics, events, live: LiveReads::default() };
+        let admit = Guard {
+            facts: facts.clone(),
+            settings: config.settings(),
+            metrics,
+            events,
+            live: LiveReads::default(),
+            lookups: None,
+        };
         Ok(Self { bound, admit, readiness, facts, tasks })
     }
 
@@ -146,116 +146,4 @@ fn server_settings(config: &ConfigFile) -> Result<ServerSettings> {
         }
     }
     Ok(settings)
-}
-
-/// The engine behind the edge.
-struct Guard {
-    facts: Facts,
-    settings: Settings,
-    metrics: Metrics,
-    events: Events,
-    live: LiveReads,
-}
-
-/// Live reads, one at a time: whoever waits for one shares the next with all who wait. However many reviews come,
-/// the API server is asked no more often than it answers.
-#[derive(Default)]
-struct LiveReads(tokio::sync::Mutex<Option<(Instant, Arc<Snapshot>)>>);
-
-impl LiveReads {
-    /// Facts read after this was called.
-    async fn read(&self, facts: &Facts, deadline: Instant) -> Arc<Snapshot> {
-        let asked = Instant::now();
-        let Ok(mut last) = tokio::time::timeout_at(deadline, self.0.lock()).await else {
-            return Arc::new(Snapshot::nothing("the live read before this irreversible step was not done in time"));
-        };
-        match &*last {
-            Some((started, snapshot)) if *started >= asked => Arc::clone(snapshot),
-            _ => {
-                let started = Instant::now();
-                let snapshot = Arc::new(facts.refresh_for_irreversible(deadline).await);
-                *last = Some((started, Arc::clone(&snapshot)));
-                snapshot
-            }
-        }
-    }
-}
-
-impl Admit for Guard {
-    async fn admit(&self, body: Bytes, deadline: Instant) -> Answer {
-        let started = std::time::Instant::now();
-        let now = Timestamp::now();
-        let result = match self.judge(&body, &self.facts.snapshot(), now) {
-            // What cannot be undone is allowed on live facts only.
-            Ok(judged) if judged.verdict.irreversible && judged.verdict.allowed() => {
-                let live = self.live.read(&self.facts, deadline).await;
-                self.judge(&body, &live, now)
-            }
-            result => result,
-        };
-        match result {
-            Ok(judged) => {
-                self.metrics.review(judged.kind, outcome(judged.verdict.result), started.elapsed());
-                self.record(&judged);
-                answer(judged.response)
-            }
-            Err(bad) => {
-                self.metrics.review("other", Outcome::BadInput, started.elapsed());
-                tracing::warn!(reason = %bad.message, "a request that cannot be judged");
-                bad_input(&bad)
-            }
-        }
-    }
-}
-
-impl Guard {
-    fn judge(&self, body: &[u8], cluster: &Snapshot, now: Timestamp) -> Result<Judged, BadInput> {
-        let catalog = self.facts.catalog();
-        engine::judge(body, engine::Facts { cluster, catalog: &catalog, settings: &self.settings, now })
-    }
-
-    /// After the answer is decided: one log line for what matters, one record of each override.
-    fn record(&self, judged: &Judged) {
-        if let Some(resource) = &judged.unguarded {
-            tracing::debug!(resource, "allowed: no policy guards this resource");
-            return;
-        }
-        for denial in &judged.verdict.denials {
-            let what = &*denial.text.what;
-            tracing::info!(policy = denial.policy, kind = judged.kind, dry_run = judged.dry_run, what, "denied");
-        }
-        // A dry run leaves no trace of an override: nothing was done.
-        if !judged.dry_run {
-            for used in &judged.verdict.overrides {
-                self.events.override_used(judged, used);
-            }
-        }
-    }
-}
-
-fn outcome(result: verdict::Result) -> Outcome {
-    match result {
-        verdict::Result::Allow => Outcome::Allow,
-        verdict::Result::Warn => Outcome::Warn,
-        verdict::Result::Deny => Outcome::Deny,
-        verdict::Result::Unknown => Outcome::Unknown,
-    }
-}
-
-fn answer(response: Response) -> Answer {
-    match serde_json::to_vec(&response.into_review()) {
-        Ok(body) => Answer { status: StatusCode::OK, body: body.into() },
-        Err(error) => Answer { status: StatusCode::INTERNAL_SERVER_ERROR, body: error.to_string().into() },
-    }
-}
-
-/// With a uid it is a review that refuses; without one there is nothing to answer but a transport status.
-fn bad_input(bad: &BadInput) -> Answer {
-    match &bad.uid {
-        Some(uid) => answer(Response::to_bad_input(uid, bad)),
-        None => {
-            let body = serde_json::json!({"error": crate::text::shown(&bad.message)});
-            Answer { status: StatusCode::BAD_REQUEST, body: body.to_string().into() }
-        }
-    }
 }

@@ -165,7 +165,7 @@ pub fn run(args: CheckArgs) -> Result<ExitCode> {
     let now = now(common.now.as_deref())?;
     let sources = Sources::read(&common.source)?;
     let (snapshot, catalog, problems) = (sources.snapshot(), sources.catalog(), sources.problems());
-    let facts = Facts { cluster: &snapshot, catalog: &catalog, settings: &sources.settings, now };
+    let facts = Facts { cluster: &snapshot, catalog: &catalog, attempt: None, settings: &sources.settings, now };
     if common.output == Format::Text {
         for problem in problems.iter() {
             note(&format!("note: {problem}"));
