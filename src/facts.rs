@@ -118,6 +118,12 @@ impl Facts {
         self.publish_catalog(&read);
     }
 
+    /// What was read from registries.
+    #[must_use]
+    pub fn read_releases(&self) -> Vec<Release> {
+        self.0.read.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Whoever publishes holds the lock: what was published last is made of everything.
     fn publish_catalog(&self, read: &[Release]) {
         let files = self.0.files.load().catalog.clone();

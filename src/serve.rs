@@ -10,13 +10,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 
 use crate::config::ConfigFile;
 use crate::events::{Events, Recorder};
 use crate::facts::Facts;
+use crate::fetch::{self, Lookups};
 use crate::http::server::{Addresses, Bound, Parts, ServerSettings};
 use crate::http::tasks::Tasks;
 use crate::metrics::Metrics;
@@ -48,7 +49,7 @@ impl Server {
         let readiness = Readiness::new();
         let mut tasks = Tasks::new();
         let bound = Bound::bind(server_settings(config)?, metrics.clone()).await?;
-        let (facts, recorder) = facts(config, &readiness, &mut tasks).await?;
+        let (facts, recorder, lookups) = facts(config, &readiness, &metrics, &mut tasks).await?;
         // The first random bytes of a process cost tens of milliseconds: not in the first handshake.
         tls::warm_up();
         let events = Events::new(&metrics, recorder.as_ref());
@@ -61,7 +62,7 @@ impl Server {
             metrics,
             events,
             live: LiveReads::default(),
-            lookups: None,
+            lookups: lookups.clone(),
         };
         Ok(Self { bound, admit, readiness, facts, tasks })
     }
@@ -80,9 +81,11 @@ impl Server {
         let addresses = bound.addresses();
         tracing::info!(webhook = %addresses.webhook, health = %addresses.health, admin = %addresses.admin, "listening");
         let settings = serde_json::to_value(&admit.settings)?;
+        let lookups = admit.lookups.clone();
         let statusz = Arc::new(move || {
             let mut status = facts.status(Timestamp::now());
             status["settings"] = settings.clone();
+            status["lookups"] = lookups.as_ref().map(|lookups| lookups.status()).into();
             status
         });
         crate::http::server::run(bound, Parts { admit, readiness, statusz, tasks, signals }).await?;
@@ -91,15 +94,27 @@ impl Server {
 }
 
 /// Facts from files or from the API server, with the tasks that keep them fresh.
-async fn facts(config: &ConfigFile, readiness: &Readiness, tasks: &mut Tasks) -> Result<(Facts, Option<Recorder>)> {
-    let (facts, recorder) = if let Some(state) = &config.state {
-        (Facts::from_state(state.clone(), config.releases.clone()), None)
+async fn facts(
+    config: &ConfigFile,
+    readiness: &Readiness,
+    metrics: &Metrics,
+    tasks: &mut Tasks,
+) -> Result<(Facts, Option<Recorder>, Option<Lookups>)> {
+    let (facts, recorder, lookups) = if let Some(state) = &config.state {
+        (Facts::from_state(state.clone(), config.releases.clone()), None, None)
     } else {
         let client = watch::connect(config.kubeconfig.as_deref()).await?;
         let recorder = Recorder::new(client.clone());
-        let (facts, mut watches) = Facts::live(client, config.releases.clone(), Timing::default());
+        let (facts, mut watches) = Facts::live(client.clone(), config.releases.clone(), Timing::default());
         tasks.spawn("the watches", async move { watches.ended().await });
-        (facts, Some(recorder))
+        let lookups = fetch::lookups(client, facts.clone(), config.cache_dir.as_deref()).map_err(|why| anyhow!(why))?;
+        metrics.register(|registry| lookups.counts.register(registry));
+        let (loading, ahead) = (lookups.clone(), fetch::ahead::run(facts.clone(), lookups.clone()));
+        tasks.spawn("the reader of releases ahead", async move {
+            loading.source.load_cache().await;
+            ahead.await
+        });
+        (facts, Some(recorder), Some(lookups))
     };
     let condition = readiness.condition("facts", "the first list of every watched resource");
     let (polled, waiting) = (facts.clone(), facts.clone());
@@ -114,7 +129,7 @@ async fn facts(config: &ConfigFile, readiness: &Readiness, tasks: &mut Tasks) ->
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     });
-    Ok((facts, recorder))
+    Ok((facts, recorder, lookups))
 }
 
 fn server_settings(config: &ConfigFile) -> Result<ServerSettings> {

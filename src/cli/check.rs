@@ -205,7 +205,14 @@ fn judge(input: Input, sources: &Sources, facts: Facts<'_>) -> Report {
             }
         }
     };
-    match engine::judge(&body, facts) {
+    let judged = match engine::judge(&body, facts) {
+        Ok(judged) if judged.verdict.result != Outcome::Deny && !judged.verdict.wants.is_empty() => {
+            let attempt = sources.look_up(&judged.verdict.wants[0]);
+            engine::judge(&body, Facts { catalog: &sources.catalog(), attempt: attempt.as_ref(), ..facts })
+        }
+        judged => judged,
+    };
+    match judged {
         Ok(judged) => Report::Judged {
             outcome: judged.verdict.result,
             response: judged.response,

@@ -52,6 +52,11 @@ impl Cache {
         Ok(cache)
     }
 
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// The digests it holds, those read last first.
     #[must_use]
     pub fn digests(&self) -> Vec<Digest> {

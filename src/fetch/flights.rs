@@ -5,10 +5,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 use super::limit::Limit;
+use super::status::Counts;
 use crate::catalog::{Finding, Standing};
 use crate::policy::Want;
 use crate::pullspec::Digest;
@@ -71,7 +73,7 @@ pub struct Flights<S> {
     running: Semaphore,
     limit: Limit,
     timing: Timing,
-    pub counts: super::status::Counts,
+    pub counts: Counts,
 }
 
 #[derive(Debug)]
@@ -91,14 +93,14 @@ type End = Option<Attempt>;
 
 impl<S: Source> Flights<S> {
     #[must_use]
-    pub fn new(source: S, limit: Limit, timing: Timing) -> Self {
+    pub fn new(source: S, limit: Limit, timing: Timing, counts: Counts) -> Self {
         Self {
             source,
             entries: Mutex::default(),
             running: Semaphore::new(AT_ONCE),
             limit,
             timing,
-            counts: super::status::Counts::default(),
+            counts,
         }
     }
 
@@ -218,6 +220,22 @@ impl<S: Source> Flights<S> {
             entries.remove(&want.digest);
         }
         Some(attempt)
+    }
+
+    /// What is under way and what failed a moment ago, for a person.
+    #[must_use]
+    pub fn describe(&self) -> Value {
+        let (mut reading, mut failed) = (vec![], vec![]);
+        for (digest, entry) in self.lock().iter() {
+            match entry {
+                Entry::Flying { from, .. } => reading.push(json!({"digest": digest.to_string(), "from": **from})),
+                Entry::Ended(Attempt { end: AttemptEnd::Failed(why), .. }, _) => {
+                    failed.push(json!({"digest": digest.to_string(), "why": **why}));
+                }
+                Entry::Ended(..) => {}
+            }
+        }
+        json!({"reading": reading, "failed": failed})
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Digest, Entry>> {
