@@ -2,6 +2,7 @@
 //!
 //! A [`Catalog`] is built once from all sources and never changes; readers share it.
 
+pub mod completeness;
 pub mod path;
 
 use std::collections::HashMap;
@@ -24,9 +25,18 @@ pub struct Release {
     pub architecture: Option<String>,
     /// The children of a manifest list, one an architecture.
     pub shards: Vec<Digest>,
-    /// Pullspecs of the images it is made of; no verdict reads them.
-    pub components: Option<Arc<[Box<str>]>>,
+    /// The images it is made of; empty where the images of a list differ in them.
+    pub components: Option<Arc<[Component]>>,
     pub source: Source,
+}
+
+/// One of the images that a release is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Component {
+    /// As image-references has it; empty in a catalog file, which names images only.
+    pub name: String,
+    /// A pullspec by digest.
+    pub image: String,
 }
 
 /// Where a release was read, and how much that proves.
