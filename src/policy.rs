@@ -113,6 +113,10 @@ pub enum FactKind {
     MachineConfigPools,
     MachineConfigs,
     Infrastructure,
+    ImageDigestMirrorSets,
+    ImageTagMirrorSets,
+    ImageContentSourcePolicies,
+    ImageConfig,
 }
 
 impl FactKind {
@@ -125,6 +129,10 @@ impl FactKind {
             Self::MachineConfigPools => &resource::MACHINE_CONFIG_POOLS,
             Self::MachineConfigs => &resource::MACHINE_CONFIGS,
             Self::Infrastructure => &resource::INFRASTRUCTURES,
+            Self::ImageDigestMirrorSets => &resource::IMAGE_DIGEST_MIRROR_SETS,
+            Self::ImageTagMirrorSets => &resource::IMAGE_TAG_MIRROR_SETS,
+            Self::ImageContentSourcePolicies => &resource::IMAGE_CONTENT_SOURCE_POLICIES,
+            Self::ImageConfig => &resource::IMAGE_CONFIGS,
         }
     }
 }

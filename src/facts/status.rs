@@ -18,6 +18,10 @@ pub(super) fn describe(facts: &Facts, files: &Files, now: Timestamp) -> Value {
             "machineConfigPools": fact(&snapshot.machine_config_pools, now),
             "renderedReleases": fact(&snapshot.rendered_releases, now),
             "infrastructure": fact(&snapshot.infrastructure, now),
+            "imageDigestMirrorSets": fact(&snapshot.image_digest_mirror_sets, now),
+            "imageTagMirrorSets": fact(&snapshot.image_tag_mirror_sets, now),
+            "imageContentSourcePolicies": fact(&snapshot.image_content_source_policies, now),
+            "imageConfig": fact(&snapshot.image_config, now),
         },
         "watches": facts.watches().map(super::Watches::statuses).unwrap_or_default().iter().map(|status| json!(**status)).collect::<Vec<_>>(),
         "catalog": {
