@@ -67,8 +67,29 @@ pub struct Case {
     pub unknown: Vec<String>,
     #[serde(default)]
     pub releases: Option<Vec<Value>>,
+    /// What reading the target from registries came to, where no source on the site has it.
+    pub attempt: Option<AttemptCase>,
     pub request: Request,
     pub expect: Expect,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AttemptCase {
+    pub digest: String,
+    #[serde(flatten)]
+    pub end: AttemptEndCase,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum AttemptEndCase {
+    /// Why no place had it.
+    Failed(String),
+    /// The place it is still being read from.
+    Reading(String),
+    /// The version that one image of a multi release says it is.
+    Shard(String),
 }
 
 /// What happens. Exactly one form.

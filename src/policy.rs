@@ -8,7 +8,8 @@ use jiff::Timestamp;
 use crate::breakglass::{ANNOTATION, Step};
 use crate::cluster::{Missing, Provenance, Snapshot};
 use crate::objects::cluster_version::NAME;
-use crate::release::{Catalog, Release};
+use crate::pullspec::{Digest, Repository};
+use crate::release::{Attempt, Catalog, Release};
 use crate::resource::{self, Resource};
 use crate::review::{Change, Review, Subject};
 use crate::settings::{Mode, OnUnknown, Settings};
@@ -133,6 +134,8 @@ pub struct Context<'a> {
     pub review: &'a Review<'a>,
     pub cluster: &'a Snapshot,
     pub catalog: &'a Catalog,
+    /// What reading the wanted release from registries came to.
+    pub attempt: Option<&'a Attempt>,
     pub settings: &'a Settings,
     pub now: Timestamp,
 }
@@ -142,6 +145,16 @@ pub struct Context<'a> {
 pub struct Judgement {
     pub outcomes: Vec<Outcome>,
     pub facts: Vec<FactUse>,
+    /// Releases whose payload would have told more.
+    pub wants: Vec<Want>,
+}
+
+/// A release that no source on this site knows, and where the request or the cluster says it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Want {
+    pub digest: Digest,
+    /// `None` where nothing names one.
+    pub repository: Option<Repository>,
 }
 
 #[derive(Clone, Debug)]

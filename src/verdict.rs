@@ -6,12 +6,10 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::breakglass::{Entry, Override, Use};
-use crate::cluster::Snapshot;
 use crate::policies::POLICIES;
-use crate::policy::{Asks, Context, FactUse, Judgement, Outcome, Policy};
-use crate::release::Catalog;
-use crate::review::{Review, Subject};
-use crate::settings::{Mode, OnUnknown, ServerMode, Settings};
+use crate::policy::{Asks, Context, FactUse, Judgement, Outcome, Policy, Want};
+use crate::review::Subject;
+use crate::settings::{Mode, OnUnknown, ServerMode};
 use crate::text::{self, Text, shown};
 
 /// The answer to one review, before it is put into JSON.
@@ -28,6 +26,8 @@ pub struct Verdict {
     pub overrides: Vec<UsedOverride>,
     /// An allow of it cannot be undone, so it must rest on live facts.
     pub irreversible: bool,
+    /// Releases whose payload would have told more.
+    pub wants: Vec<Want>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -96,19 +96,12 @@ impl Verdict {
 
 /// Judges a review by everything known. Total: every input has an answer.
 #[must_use]
-pub fn judge(
-    review: &Review<'_>,
-    cluster: &Snapshot,
-    catalog: &Catalog,
-    settings: &Settings,
-    now: Timestamp,
-) -> Verdict {
-    let context = Context { review, cluster, catalog, settings, now };
-    let mut fold = Fold::new(&context);
+pub fn judge(context: &Context<'_>) -> Verdict {
+    let mut fold = Fold::new(context);
     for policy in POLICIES {
-        if policy.mode(settings) != Mode::Off && policy.guards(&review.subject) {
+        if policy.mode(context.settings) != Mode::Off && policy.guards(&context.review.subject) {
             let mut judgement = Judgement::default();
-            (policy.judge)(&context, &mut judgement);
+            (policy.judge)(context, &mut judgement);
             fold.add(policy, judgement);
         }
     }
@@ -148,13 +141,15 @@ impl<'c, 'a> Fold<'c, 'a> {
                 audit: vec![],
                 overrides: vec![],
                 irreversible,
+                wants: vec![],
             },
             override_fault: None,
         }
     }
 
     fn add(&mut self, policy: &'static Policy, judgement: Judgement) {
-        let Judgement { outcomes, facts } = judgement;
+        let Judgement { outcomes, facts, wants } = judgement;
+        self.verdict.wants.extend(wants);
         let mut recorded = vec![];
         for outcome in outcomes {
             recorded.push(self.outcome(policy, outcome, &facts));

@@ -21,9 +21,15 @@ pub(super) fn describe(facts: &Facts, files: &Files, now: Timestamp) -> Value {
         },
         "watches": facts.watches().map(super::Watches::statuses).unwrap_or_default().iter().map(|status| json!(**status)).collect::<Vec<_>>(),
         "catalog": {
-            "releases": files.catalog.len(),
+            "releases": facts.catalog().len(),
             "directories": files.release_directories.iter().map(|directory| directory.display().to_string()).collect::<Vec<_>>(),
             "readAt": files.read_at,
+            "fromRegistries": facts.read_releases().iter().map(|release| json!({
+                "digest": release.digest.to_string(),
+                "version": release.version.to_string(),
+                "from": *release.source.name,
+                "readAt": release.source.read_at,
+            })).collect::<Vec<_>>(),
         },
         "problems": *files.problems,
     })
