@@ -11,6 +11,8 @@ use jiff::{SignedDuration, Timestamp};
 use crate::objects::cluster_version::ClusterVersion;
 use crate::objects::internal_release_image::{InternalReleaseImage, MachineConfigNode};
 use crate::objects::machine_config::{Infrastructure, MachineConfigPool};
+use crate::objects::release_config_map::ReleaseConfigMap;
+use crate::resource::{RELEASE_SIGNATURES, RELEASE_VERIFICATION};
 
 /// A watch that heard nothing (event, bookmark or relist) for this long proves nothing any more.
 pub const STALE_AFTER: SignedDuration = SignedDuration::from_mins(5);
@@ -103,6 +105,10 @@ pub struct Snapshot {
     /// Of at least those MachineConfigs that pools name.
     pub rendered_releases: Fact<RenderedReleases>,
     pub infrastructure: Fact<Infrastructure<'static>>,
+    /// ConfigMaps that hold release signatures.
+    pub release_signatures: Fact<Arc<[Arc<ReleaseConfigMap>]>>,
+    /// The ConfigMap `release-verification` with the keys.
+    pub release_verification: Fact<Arc<ReleaseConfigMap>>,
 }
 
 impl Snapshot {
@@ -119,6 +125,8 @@ impl Snapshot {
             machine_config_pools: unknown(why, "machineconfigpools"),
             rendered_releases: unknown(why, "machineconfigs"),
             infrastructure: unknown(why, "infrastructure cluster"),
+            release_signatures: unknown(why, &RELEASE_SIGNATURES.selected()),
+            release_verification: unknown(why, &RELEASE_VERIFICATION.selected()),
         }
     }
 

@@ -112,6 +112,8 @@ pub enum FactKind {
     MachineConfigPools,
     MachineConfigs,
     Infrastructure,
+    ReleaseSignatures,
+    ReleaseVerification,
 }
 
 impl FactKind {
@@ -124,6 +126,8 @@ impl FactKind {
             Self::MachineConfigPools => &resource::MACHINE_CONFIG_POOLS,
             Self::MachineConfigs => &resource::MACHINE_CONFIGS,
             Self::Infrastructure => &resource::INFRASTRUCTURES,
+            Self::ReleaseSignatures => &resource::RELEASE_SIGNATURES,
+            Self::ReleaseVerification => &resource::RELEASE_VERIFICATION,
         }
     }
 }

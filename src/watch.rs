@@ -85,6 +85,8 @@ impl Watches {
         watches.spawn(&mut tasks, client, timing, kind::machine_config_pools());
         watches.spawn(&mut tasks, client, timing, kind::rendered_releases());
         watches.spawn(&mut tasks, client, timing, kind::infrastructure());
+        watches.spawn(&mut tasks, client, timing, kind::release_signatures());
+        watches.spawn(&mut tasks, client, timing, kind::release_verification());
         (watches, WatchTasks(tasks))
     }
 
