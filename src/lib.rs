@@ -10,6 +10,7 @@ pub mod answer;
 pub mod breakglass;
 pub mod bundle;
 pub mod cluster;
+pub mod mirrors;
 pub mod objects;
 pub mod policies;
 pub mod policy;

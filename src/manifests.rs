@@ -251,12 +251,22 @@ fn webhook(
     }
 }
 
-/// Read access to exactly the facts that policies name.
+/// Facts that the server reads whatever the policies name. Whether the control plane is hosted decides how far
+/// every ClusterVersion policy may go; the IRI is shown on /statusz and read by `airgate check`; the mirrors say
+/// where releases are read from.
+const ALWAYS: [FactKind; 6] = [
+    FactKind::Infrastructure,
+    FactKind::InternalReleaseImage,
+    FactKind::ImageDigestMirrorSets,
+    FactKind::ImageTagMirrorSets,
+    FactKind::ImageContentSourcePolicies,
+    FactKind::ImageConfig,
+];
+
+/// Read access to exactly the facts that policies name, and those above.
 fn cluster_role() -> ClusterRole {
     let mut facts: Vec<FactKind> = POLICIES.iter().flat_map(|policy| policy.facts).copied().collect();
-    // Whether the control plane is hosted decides how far every ClusterVersion policy may go; the IRI is
-    // shown on /statusz and read by `airgate check`.
-    facts.extend([FactKind::Infrastructure, FactKind::InternalReleaseImage]);
+    facts.extend(ALWAYS);
     facts.sort();
     facts.dedup();
     let rules = facts.into_iter().map(|fact| {
@@ -267,7 +277,11 @@ fn cluster_role() -> ClusterRole {
 }
 
 fn cluster_role_binding(flavor: Flavor) -> ClusterRoleBinding {
-    ClusterRoleBinding { metadata: named(NAME, None), role_ref: role_ref("ClusterRole", NAME), subjects: Some(subjects(flavor)) }
+    ClusterRoleBinding {
+        metadata: named(NAME, None),
+        role_ref: role_ref("ClusterRole", NAME),
+        subjects: Some(subjects(flavor)),
+    }
 }
 
 /// Events for what an auditor should see; those of cluster-scoped objects live in one namespace.

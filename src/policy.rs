@@ -112,6 +112,10 @@ pub enum FactKind {
     MachineConfigPools,
     MachineConfigs,
     Infrastructure,
+    ImageDigestMirrorSets,
+    ImageTagMirrorSets,
+    ImageContentSourcePolicies,
+    ImageConfig,
     ReleaseSignatures,
     ReleaseVerification,
 }
@@ -126,6 +130,10 @@ impl FactKind {
             Self::MachineConfigPools => &resource::MACHINE_CONFIG_POOLS,
             Self::MachineConfigs => &resource::MACHINE_CONFIGS,
             Self::Infrastructure => &resource::INFRASTRUCTURES,
+            Self::ImageDigestMirrorSets => &resource::IMAGE_DIGEST_MIRROR_SETS,
+            Self::ImageTagMirrorSets => &resource::IMAGE_TAG_MIRROR_SETS,
+            Self::ImageContentSourcePolicies => &resource::IMAGE_CONTENT_SOURCE_POLICIES,
+            Self::ImageConfig => &resource::IMAGE_CONFIGS,
             Self::ReleaseSignatures => &resource::RELEASE_SIGNATURES,
             Self::ReleaseVerification => &resource::RELEASE_VERIFICATION,
         }

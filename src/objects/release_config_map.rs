@@ -57,8 +57,7 @@ fn signatures<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String,
     let entries = entries.into_iter().flatten().filter_map(|(key, value)| Some((digest_of(&key)?, key, value)));
     entries
         .map(|(digest, key, value)| {
-            let bytes =
-                STANDARD.decode(&*value.0).map_err(|error| D::Error::custom(format_args!("{key}: {error}")))?;
+            let bytes = STANDARD.decode(&*value.0).map_err(|error| D::Error::custom(format_args!("{key}: {error}")))?;
             Ok((key.to_string(), digest, bytes.into()))
         })
         .collect()
