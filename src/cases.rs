@@ -69,6 +69,8 @@ pub struct Case {
     pub releases: Option<Vec<Value>>,
     /// What reading the target from registries came to, where no source on the site has it.
     pub attempt: Option<AttemptCase>,
+    /// What looking for the target's components came to.
+    pub components: Option<ComponentsCase>,
     pub request: Request,
     pub expect: Expect,
 }
@@ -79,6 +81,20 @@ pub struct AttemptCase {
     pub digest: String,
     #[serde(flatten)]
     pub end: AttemptEndCase,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ComponentsCase {
+    /// The release's.
+    pub digest: String,
+    #[serde(default)]
+    pub present: usize,
+    /// Names.
+    #[serde(default)]
+    pub absent: Vec<String>,
+    #[serde(default)]
+    pub unknown: Vec<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use crate::answer::Response;
 use crate::cluster::Snapshot;
 use crate::policy::Context;
+use crate::release::completeness::Checks;
 use crate::release::{Attempt, Catalog};
 use crate::review::{BadInput, Review};
 use crate::settings::Settings;
@@ -17,6 +18,8 @@ pub struct Facts<'a> {
     pub catalog: &'a Catalog,
     /// What reading the release that the request wants came to, where that was tried.
     pub attempt: Option<&'a Attempt>,
+    /// What was found of the components of releases.
+    pub checks: &'a Checks,
     pub settings: &'a Settings,
     pub now: Timestamp,
 }
@@ -43,8 +46,8 @@ pub struct Judged {
 /// [`BadInput`] where there is nothing to judge.
 pub fn judge(body: &[u8], facts: Facts<'_>) -> Result<Judged, BadInput> {
     let review = Review::decode(body, facts.cluster)?;
-    let Facts { cluster, catalog, attempt, settings, now } = facts;
-    let verdict = verdict::judge(&Context { review: &review, cluster, catalog, attempt, settings, now });
+    let Facts { cluster, catalog, attempt, checks, settings, now } = facts;
+    let verdict = verdict::judge(&Context { review: &review, cluster, catalog, attempt, checks, settings, now });
     let response = Response::to(&review, &verdict);
     let unguarded = match &review.subject {
         crate::review::Subject::Other(resource) => Some(resource.clone()),

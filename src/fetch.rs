@@ -6,6 +6,7 @@
 pub mod access;
 pub mod ahead;
 pub mod cache;
+pub mod components;
 pub mod flights;
 pub mod limit;
 pub mod registries;
@@ -34,7 +35,7 @@ pub fn lookups(client: Client, facts: Facts, cache: Option<&Path>) -> Result<Loo
     let counts = status::Counts::default();
     let cache = cache.map(|directory| cache::Cache::open(directory, cache::Bounds::default())).transpose()?;
     let access = access::ClusterAccess::new(client);
-    let registries = registries::Registries { facts, access, cache, counts: counts.clone() };
+    let registries = registries::Registries { facts, access, cache, counts: counts.clone(), components: components::Components::default() };
     let limit = limit::Limit::new(AT_ONCE, ONE_MORE_EACH);
     Ok(Arc::new(flights::Flights::new(registries, limit, flights::Timing::default(), counts)))
 }

@@ -9,6 +9,7 @@ use crate::breakglass::{ANNOTATION, Step};
 use crate::cluster::{Missing, Provenance, Snapshot};
 use crate::objects::cluster_version::NAME;
 use crate::pullspec::{Digest, Repository};
+use crate::release::completeness::Checks;
 use crate::release::{Attempt, Catalog, Release};
 use crate::resource::{self, Resource};
 use crate::review::{Change, Review, Subject};
@@ -148,6 +149,8 @@ pub struct Context<'a> {
     pub catalog: &'a Catalog,
     /// What reading the wanted release from registries came to.
     pub attempt: Option<&'a Attempt>,
+    /// What was found of the components of releases.
+    pub checks: &'a Checks,
     pub settings: &'a Settings,
     pub now: Timestamp,
 }
@@ -159,6 +162,8 @@ pub struct Judgement {
     pub facts: Vec<FactUse>,
     /// Releases whose payload would have told more.
     pub wants: Vec<Want>,
+    /// A release whose components are worth looking for.
+    pub look_for_components: Option<Digest>,
 }
 
 /// A release that no source on this site knows, and where the request or the cluster says it is.

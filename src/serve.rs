@@ -110,6 +110,8 @@ async fn facts(
         let lookups = fetch::lookups(client, facts.clone(), config.cache_dir.as_deref()).map_err(|why| anyhow!(why))?;
         metrics.register(|registry| lookups.counts.register(registry));
         let (loading, ahead) = (lookups.clone(), fetch::ahead::run(facts.clone(), lookups.clone()));
+        let looking = lookups.clone();
+        tasks.spawn("the search for components", async move { looking.source.components.run(&looking.source).await });
         tasks.spawn("the reader of releases ahead", async move {
             loading.source.load_cache().await;
             ahead.await

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::breakglass::{Entry, Override, Use};
 use crate::policies::POLICIES;
 use crate::policy::{Asks, Context, FactUse, Judgement, Outcome, Policy, Want};
+use crate::pullspec::Digest;
 use crate::review::Subject;
 use crate::settings::{Mode, OnUnknown, ServerMode};
 use crate::text::{self, Text, shown};
@@ -28,6 +29,8 @@ pub struct Verdict {
     pub irreversible: bool,
     /// Releases whose payload would have told more.
     pub wants: Vec<Want>,
+    /// A release whose components are worth looking for.
+    pub look_for_components: Option<Digest>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -142,14 +145,16 @@ impl<'c, 'a> Fold<'c, 'a> {
                 overrides: vec![],
                 irreversible,
                 wants: vec![],
+                look_for_components: None,
             },
             override_fault: None,
         }
     }
 
     fn add(&mut self, policy: &'static Policy, judgement: Judgement) {
-        let Judgement { outcomes, facts, wants } = judgement;
+        let Judgement { outcomes, facts, wants, look_for_components } = judgement;
         self.verdict.wants.extend(wants);
+        self.verdict.look_for_components = self.verdict.look_for_components.or(look_for_components);
         let mut recorded = vec![];
         for outcome in outcomes {
             recorded.push(self.outcome(policy, outcome, &facts));

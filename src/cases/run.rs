@@ -1,12 +1,15 @@
 //! Running one case: through the same bytes, decoder and engine as a request to the server.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
-use super::{AttemptCase, AttemptEndCase, Case, CaseFile, Expect};
+use super::{AttemptCase, AttemptEndCase, Case, CaseFile, ComponentsCase, Expect};
 use crate::action::{NoReview, Target};
 use crate::catalog;
 use crate::engine::{self, Facts, Judged};
-use crate::pullspec::Digest;
+use crate::pullspec::{Digest, Repository};
+use crate::release::completeness::{Checked, Checks, Completeness, Gap, Wanted};
 use crate::release::{Attempt, AttemptEnd, Catalog, Source};
 use crate::settings::Settings;
 use crate::state::State;
@@ -26,6 +29,7 @@ pub struct Situation {
     pub state: State,
     pub catalog: Catalog,
     pub attempt: Option<Attempt>,
+    pub checks: Checks,
     pub settings: Settings,
     pub now: jiff::Timestamp,
     /// `Err` where the request never becomes a review.
@@ -61,7 +65,8 @@ pub fn situation(file: &CaseFile, case: &Case) -> Result<Situation, String> {
     };
     let settings = case.config.as_ref().unwrap_or(&file.config).clone();
     let attempt = case.attempt.as_ref().map(|attempt| attempt.read(now)).transpose()?;
-    Ok(Situation { state, catalog, attempt, settings, now, review })
+    let checks = case.components.as_ref().map(|components| components.read(now)).transpose()?.into_iter().collect();
+    Ok(Situation { state, catalog, attempt, checks, settings, now, review })
 }
 
 impl AttemptCase {
@@ -76,6 +81,22 @@ impl AttemptCase {
             },
         };
         Ok(Attempt { digest, end })
+    }
+}
+
+impl ComponentsCase {
+    fn read(&self, now: jiff::Timestamp) -> Result<(Digest, Arc<Checked>), String> {
+        let digest = Digest::parse(&self.digest).ok_or("components: digest is no sha256 digest")?;
+        let gap = |(name, why): (&String, &str)| {
+            let repository = Repository { host: "quay.io".into(), path: "openshift-release-dev/ocp-v4.0-art-dev".into() };
+            Gap { image: Wanted { names: vec![name.clone()], repository, digest }, why: why.into() }
+        };
+        let found = Completeness {
+            present: self.present,
+            absent: self.absent.iter().map(|name| gap((name, "not found"))).collect(),
+            unknown: self.unknown.iter().map(|name| gap((name, "the mirror did not answer"))).collect(),
+        };
+        Ok((digest, Arc::new(Checked { found, at: now })))
     }
 }
 
@@ -109,7 +130,7 @@ impl Situation {
         let facts = Facts {
             cluster: &cluster,
             catalog: &self.catalog,
-            attempt: self.attempt.as_ref(),
+            attempt: self.attempt.as_ref(), checks: &self.checks,
             settings: &self.settings,
             now: self.now,
         };

@@ -12,10 +12,10 @@ use crate::cluster::Snapshot;
 use crate::facts::Facts;
 use crate::policy::Want;
 use crate::pullspec::{self, Digest, Repository};
-use crate::release::{Catalog, Lookup};
+use crate::release::Lookup;
 
 /// Between two looks at the cluster's objects.
-const EVERY: Duration = Duration::from_secs(15);
+pub(super) const EVERY: Duration = Duration::from_secs(15);
 /// After a failure; the second time twice as long, and so on up to the last.
 const AGAIN: Duration = Duration::from_secs(60);
 const AGAIN_AT_MOST: Duration = Duration::from_secs(3600);
@@ -26,7 +26,7 @@ const AVAILABLE: usize = 100;
 
 /// What is worth knowing, once each: the pending target, what the InternalReleaseImage holds, what is offered.
 #[must_use]
-pub fn wanted(cluster: &Snapshot, catalog: &Catalog) -> Vec<Want> {
+pub fn named(cluster: &Snapshot) -> Vec<Want> {
     let mut images: Vec<&str> = vec![];
     if let Some(version) = cluster.cluster_version.known() {
         let status = &version.status;
@@ -44,8 +44,7 @@ pub fn wanted(cluster: &Snapshot, catalog: &Catalog) -> Vec<Want> {
     for image in images {
         let Some(digest) = Digest::of_image(image) else { continue };
         let repository = pullspec::repository(image).and_then(|repository| Repository::parse(repository).ok());
-        let unknown = matches!(catalog.lookup(digest), Lookup::Missing);
-        if unknown && repository.is_some() && wants.iter().all(|want| want.digest != digest) {
+        if repository.is_some() && wants.iter().all(|want| want.digest != digest) {
             wants.push(Want { digest, repository });
         }
     }
@@ -56,7 +55,9 @@ pub fn wanted(cluster: &Snapshot, catalog: &Catalog) -> Vec<Want> {
 pub async fn run<S: Source>(facts: Facts, flights: Arc<Flights<S>>) -> String {
     let mut failed: HashMap<Digest, (Instant, Duration)> = HashMap::new();
     loop {
-        let wants = wanted(&facts.snapshot(), &facts.catalog());
+        let catalog = facts.catalog();
+        let mut wants = named(&facts.snapshot());
+        wants.retain(|want| matches!(catalog.lookup(want.digest), Lookup::Missing));
         failed.retain(|digest, _| wants.iter().any(|want| want.digest == *digest));
         for want in wants {
             let pause = match failed.get(&want.digest) {

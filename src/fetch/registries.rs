@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::access::ClusterAccess;
 use super::cache::Cache;
+use super::components::Components;
 use super::flights::{Flights, Scope, Source};
 use super::status::Counts;
 use crate::catalog::{Finding, Keeps};
@@ -24,11 +25,12 @@ pub struct Registries {
     pub access: ClusterAccess,
     pub cache: Option<Cache>,
     pub counts: Counts,
+    pub components: Components,
 }
 
 impl Registries {
     /// Where to ask, in order.
-    fn places(&self, want: &Want, scope: Scope) -> Result<Vec<Repository>, String> {
+    pub(super) fn places(&self, want: &Want, scope: Scope) -> Result<Vec<Repository>, String> {
         let Some(repository) = &want.repository else {
             return Err("nothing says which repository it is in; name it by image".into());
         };

@@ -73,6 +73,9 @@ impl Admit for Guard {
         };
         match result {
             Ok(judged) => {
+                if let (Some(lookups), Some(digest)) = (&self.lookups, judged.verdict.look_for_components) {
+                    lookups.source.components.look_for(digest);
+                }
                 self.metrics.review(judged.kind, outcome(&judged), started.elapsed());
                 self.record(&judged);
                 answer(judged.response)
@@ -119,7 +122,8 @@ impl Guard {
         now: Timestamp,
     ) -> Result<Judged, BadInput> {
         let catalog = self.facts.catalog();
-        engine::judge(body, engine::Facts { cluster, catalog: &catalog, attempt, settings: &self.settings, now })
+        let checks = self.lookups.as_ref().map(|lookups| lookups.source.components.checks()).unwrap_or_default();
+        engine::judge(body, engine::Facts { cluster, catalog: &catalog, attempt, checks: &checks, settings: &self.settings, now })
     }
 
     /// After the answer is decided: one log line for what matters, one record of each override.
