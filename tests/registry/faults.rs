@@ -9,9 +9,6 @@ mod places;
 mod proxy;
 mod redirects;
 mod server;
-#[expect(dead_code, reason = "made for several test targets, each of which uses some of it")]
-#[path = "../../src/payload/testing.rs"]
-mod testing;
 
 use std::time::Duration;
 
@@ -19,8 +16,8 @@ use airgate::pullspec::{Digest, Repository};
 use airgate::registry::{Access, Read, Registry, Unread};
 use tokio::time::Instant;
 
+use crate::testing::{LIST, Store, V2S2, base, payload};
 use server::{Fake, Setup};
-use testing::{LIST, Store, V2S2, base, payload};
 
 pub const PATH: &str = "ocp/release";
 /// Far beyond what anything takes on the slowest machine.

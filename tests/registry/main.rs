@@ -1,17 +1,16 @@
-<<<<<<< HEAD
-//! The registry reader against registries: one that misbehaves on request.
-#![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
-
-mod faults;
-=======
-//! Reading release images from registries, on a real docker-registry with skopeo as the second opinion.
+//! Reading release images from registries: on a registry that misbehaves on request, and on a real docker-registry with
+//! skopeo as the second opinion.
 
 #[cfg(test)]
 mod copies;
 #[cfg(test)]
+mod faults;
+#[cfg(test)]
 mod images;
 #[cfg(test)]
 mod push;
+#[cfg(test)]
+mod reads;
 #[cfg(test)]
 mod real;
 #[cfg(test)]
@@ -26,4 +25,3 @@ mod skopeo;
 #[expect(dead_code, reason = "the library's own tests use the rest")]
 #[path = "../../src/payload/testing.rs"]
 mod testing;
->>>>>>> main

@@ -7,8 +7,8 @@ use airgate::registry::{Presence, Registry, Unread};
 use tokio::time::Instant;
 
 use super::server::{Fault, Rule, always, errors, once, status};
-use super::testing::{Store, V2S2, base, gzip};
 use super::{kind, multi, parts, place, read, reader, serving, single, soon, trusting};
+use crate::testing::{Store, V2S2, base, gzip};
 use airgate::pullspec::Digest;
 
 #[tokio::test]

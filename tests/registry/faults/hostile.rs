@@ -5,8 +5,8 @@ use airgate::registry::Unread;
 use serde_json::{Value, json};
 
 use super::server::{always, redirect};
-use super::testing::{LIST, Store, V2S2, base, gzip, payload, payload_tar};
 use super::{kind, multi, parts, read, reader, serving, single};
+use crate::testing::{LIST, Store, V2S2, base, gzip, payload, payload_tar};
 
 fn digest(text: &str) -> Digest {
     Digest::parse(text).unwrap()

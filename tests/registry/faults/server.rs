@@ -19,7 +19,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use super::testing::Store;
+use crate::testing::Store;
 
 const PAGE: &str = "<html><body>please log in</body></html>";
 
