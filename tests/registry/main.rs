@@ -1,11 +1,16 @@
-//! Reading release images from registries, on a real docker-registry with skopeo as the second opinion.
+//! Reading release images from registries: on a registry that misbehaves on request, and on a real docker-registry with
+//! skopeo as the second opinion.
 
 #[cfg(test)]
 mod copies;
 #[cfg(test)]
+mod faults;
+#[cfg(test)]
 mod images;
 #[cfg(test)]
 mod push;
+#[cfg(test)]
+mod reads;
 #[cfg(test)]
 mod real;
 #[cfg(test)]
