@@ -9,6 +9,7 @@ use crate::release::completeness::Checks;
 use crate::release::{Attempt, Catalog};
 use crate::review::{BadInput, Review};
 use crate::settings::Settings;
+use crate::signature::Signatures;
 use crate::verdict::{self, Verdict};
 
 /// What a verdict rests on beside the request.
@@ -20,6 +21,7 @@ pub struct Facts<'a> {
     pub attempt: Option<&'a Attempt>,
     /// What was found of the components of releases.
     pub checks: &'a Checks,
+    pub signatures: &'a Signatures,
     pub settings: &'a Settings,
     pub now: Timestamp,
 }
@@ -46,8 +48,9 @@ pub struct Judged {
 /// [`BadInput`] where there is nothing to judge.
 pub fn judge(body: &[u8], facts: Facts<'_>) -> Result<Judged, BadInput> {
     let review = Review::decode(body, facts.cluster)?;
-    let Facts { cluster, catalog, attempt, checks, settings, now } = facts;
-    let verdict = verdict::judge(&Context { review: &review, cluster, catalog, attempt, checks, settings, now });
+    let Facts { cluster, catalog, attempt, checks, signatures, settings, now } = facts;
+    let verdict =
+        verdict::judge(&Context { review: &review, cluster, catalog, attempt, checks, signatures, settings, now });
     let response = Response::to(&review, &verdict);
     let unguarded = match &review.subject {
         crate::review::Subject::Other(resource) => Some(resource.clone()),

@@ -12,6 +12,8 @@ use crate::pullspec::{Digest, Repository};
 use crate::release::completeness::{Checked, Checks, Completeness, Gap, Wanted};
 use crate::release::{Attempt, AttemptEnd, Catalog, Source};
 use crate::settings::Settings;
+use crate::signature::Signatures;
+use crate::signatures::{FromFiles, Verifier};
 use crate::state::State;
 use crate::version::Version;
 
@@ -30,6 +32,7 @@ pub struct Situation {
     pub catalog: Catalog,
     pub attempt: Option<Attempt>,
     pub checks: Checks,
+    pub signatures: Signatures,
     pub settings: Settings,
     pub now: jiff::Timestamp,
     /// `Err` where the request never becomes a review.
@@ -66,7 +69,8 @@ pub fn situation(file: &CaseFile, case: &Case) -> Result<Situation, String> {
     let settings = case.config.as_ref().unwrap_or(&file.config).clone();
     let attempt = case.attempt.as_ref().map(|attempt| attempt.read(now)).transpose()?;
     let checks = case.components.as_ref().map(|components| components.read(now)).transpose()?.into_iter().collect();
-    Ok(Situation { state, catalog, attempt, checks, settings, now, review })
+    let signatures = Verifier::default().signatures(&state.snapshot(), &FromFiles::default(), now);
+    Ok(Situation { state, catalog, attempt, checks, signatures, settings, now, review })
 }
 
 impl AttemptCase {
@@ -88,7 +92,8 @@ impl ComponentsCase {
     fn read(&self, now: jiff::Timestamp) -> Result<(Digest, Arc<Checked>), String> {
         let digest = Digest::parse(&self.digest).ok_or("components: digest is no sha256 digest")?;
         let gap = |(name, why): (&String, &str)| {
-            let repository = Repository { host: "quay.io".into(), path: "openshift-release-dev/ocp-v4.0-art-dev".into() };
+            let repository =
+                Repository { host: "quay.io".into(), path: "openshift-release-dev/ocp-v4.0-art-dev".into() };
             Gap { image: Wanted { names: vec![name.clone()], repository, digest }, why: why.into() }
         };
         let found = Completeness {
@@ -130,7 +135,9 @@ impl Situation {
         let facts = Facts {
             cluster: &cluster,
             catalog: &self.catalog,
-            attempt: self.attempt.as_ref(), checks: &self.checks,
+            attempt: self.attempt.as_ref(),
+            checks: &self.checks,
+            signatures: &self.signatures,
             settings: &self.settings,
             now: self.now,
         };

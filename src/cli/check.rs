@@ -166,7 +166,16 @@ pub fn run(args: CheckArgs) -> Result<ExitCode> {
     let now = now(common.now.as_deref())?;
     let sources = Sources::read(&common.source)?;
     let (snapshot, catalog, problems) = (sources.snapshot(), sources.catalog(), sources.problems());
-    let facts = Facts { cluster: &snapshot, catalog: &catalog, attempt: None, checks: &Checks::default(), settings: &sources.settings, now };
+    let signatures = sources.signatures();
+    let facts = Facts {
+        cluster: &snapshot,
+        catalog: &catalog,
+        attempt: None,
+        checks: &Checks::default(),
+        signatures: &signatures,
+        settings: &sources.settings,
+        now,
+    };
     if common.output == Format::Text {
         for problem in problems.iter() {
             note(&format!("note: {problem}"));

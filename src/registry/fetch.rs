@@ -126,10 +126,11 @@ impl Inner {
         objects: impl Iterator<Item = Object<'_>>,
         have: &mut Verified,
     ) -> Result<(), Failure> {
-        let answers = objects.map(|object| async move {
-            let answer = self.ask(job, object, &Method::GET).await;
-            (object.digest, answer)
-        });
+        let mut futures: Vec<futures::future::BoxFuture<'_, _>> = vec![];
+        for object in objects {
+            futures.push(Box::pin(async move { (object.digest, self.ask(job, object, &Method::GET).await) }));
+        }
+        let answers = futures;
         let mut answers = stream::iter(answers).buffer_unordered(AT_ONCE);
         while let Some((digest, answer)) = answers.next().await {
             match answer {
