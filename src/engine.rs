@@ -1,5 +1,7 @@
 //! One review, bytes to bytes: decode, judge, encode. The server and the command line both end here.
 
+use std::sync::LazyLock;
+
 use jiff::Timestamp;
 
 use crate::answer::Response;
@@ -24,6 +26,17 @@ pub struct Facts<'a> {
     pub signatures: &'a Signatures,
     pub settings: &'a Settings,
     pub now: Timestamp,
+}
+
+static NO_CHECKS: Checks = Checks::new();
+static NO_SIGNATURES: LazyLock<Signatures> = LazyLock::new(|| Signatures::nothing("no signatures were looked for"));
+
+impl<'a> Facts<'a> {
+    /// With nothing that only a server comes to know.
+    #[must_use]
+    pub fn of(cluster: &'a Snapshot, catalog: &'a Catalog, settings: &'a Settings, now: Timestamp) -> Self {
+        Self { cluster, catalog, attempt: None, checks: &NO_CHECKS, signatures: &NO_SIGNATURES, settings, now }
+    }
 }
 
 /// A review that was judged, with its answer.
