@@ -96,18 +96,12 @@ impl Sources {
         let config = args.merged_config()?;
         let settings = config.settings();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let facts = match (config.state, config.kubeconfig.or_else(default_kubeconfig)) {
-            (Some(directory), _) => Facts::from_state(directory, config.releases),
-            (None, Some(kubeconfig)) => runtime.block_on(async {
-                let client = watch::connect(Some(&kubeconfig)).await?;
-                anyhow::Ok(Facts::once(client, config.releases, Instant::now() + READ_LIMIT).await)
-            })?,
-            (None, None) => {
-                let nothing = Snapshot::nothing("no cluster was given: name one with --state DIR or --kubeconfig FILE");
-                let (catalog, _) = crate::catalog::load(&config.releases, Timestamp::now());
-                Facts::given(nothing, catalog)
-            }
-        };
+        let kubeconfig = config.kubeconfig.or_else(default_kubeconfig);
+        let facts = facts(config.state, kubeconfig, &config.releases, &runtime)?.unwrap_or_else(|| {
+            let nothing = Snapshot::nothing("no cluster was given: name one with --state DIR or --kubeconfig FILE");
+            let (catalog, _) = crate::catalog::load(&config.releases, Timestamp::now());
+            Facts::given(nothing, catalog)
+        });
         Ok(Self { facts, runtime, settings })
     }
 
@@ -129,6 +123,26 @@ impl Sources {
         // A deadline needs the runtime's clock.
         self.runtime.block_on(self.facts.object(&target.resource, None, &target.name, deadline))
     }
+}
+
+/// The cluster that is named, read once, with the releases in these directories; `None` where no cluster is named.
+///
+/// # Errors
+/// Where the kubeconfig cannot be used.
+pub fn facts(
+    state: Option<PathBuf>,
+    kubeconfig: Option<PathBuf>,
+    releases: &[PathBuf],
+    runtime: &Runtime,
+) -> Result<Option<Facts>> {
+    Ok(Some(match (state, kubeconfig) {
+        (Some(directory), _) => Facts::from_state(directory, releases.to_vec()),
+        (None, Some(kubeconfig)) => runtime.block_on(async {
+            let client = watch::connect(Some(&kubeconfig)).await?;
+            anyhow::Ok(Facts::once(client, releases.to_vec(), Instant::now() + READ_LIMIT).await)
+        })?,
+        (None, None) => return Ok(None),
+    }))
 }
 
 /// Where oc would look: the first file of $KUBECONFIG, else ~/.kube/config, that exists.

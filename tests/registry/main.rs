@@ -5,7 +5,13 @@ mod copies;
 #[cfg(test)]
 mod images;
 #[cfg(test)]
+mod mirrors;
+#[cfg(test)]
+mod missing;
+#[cfg(test)]
 mod push;
+#[cfg(test)]
+mod reading;
 #[cfg(test)]
 mod real;
 #[cfg(test)]
