@@ -127,9 +127,9 @@ fn absent_everywhere_is_not_the_same_as_out_of_reach() {
     let (code, stdout, _) = site.missing(&[&mirrored], &[]);
     assert!(code == 1 && stdout.contains("of 17 images 16 found, 1 missing"), "{stdout}");
     let (code, stdout, _) = site.missing(&[], &[]);
-    assert_eq!(
-        code, 3,
-        "without mirrors the rule is none, and the source has no certificate that is trusted: {stdout}"
+    assert!(
+        code == 1 && stdout.contains("12 missing"),
+        "a rule without mirrors is none, and the source has nothing: {stdout}"
     );
 
     site.mirror.delete("openshift/release-images", site.release.digest());

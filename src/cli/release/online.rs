@@ -13,7 +13,7 @@ use crate::cli::source;
 use crate::config::ConfigFile;
 use crate::mirrors::{LeftOut, MirrorRules, Places};
 use crate::pullspec::{Digest, Repository};
-use crate::registry::{self, Registry, Unread};
+use crate::registry::{self, Reason, Registry, Unread};
 use crate::release::completeness::{Presence, Wanted};
 
 /// For a release, whose last layer may come over a slow line.
@@ -69,11 +69,16 @@ impl Online {
             }
             Err(unread @ Unread::Bad { .. }) => Err(Failed::Unread(unread.to_string())),
             Err(unread) => {
-                let mut why = unread.to_string();
-                for more in on_nodes(&places).iter().chain(&self.notes) {
-                    why = format!("{why}; {more}");
+                let mut whole = vec![unread.to_string()];
+                whole.extend(on_nodes(&places));
+                let has = |reason| unread.attempts().iter().any(|attempt| attempt.reason == reason);
+                if has(Reason::Denied) {
+                    whole.extend(self.notes.iter().cloned());
+                } else if !has(Reason::Untrusted) {
+                    // Those two say themselves what helps.
+                    whole.push(self.remedy(repository));
                 }
-                Err(Failed::Unread(format!("{why}; {}", self.remedy(repository))))
+                Err(Failed::Unread(whole.join("; ")))
             }
         }
     }
