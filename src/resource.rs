@@ -75,13 +75,61 @@ pub static INFRASTRUCTURES: Resource = Resource {
     metadata_only: false,
 };
 
-pub static ALL: [&Resource; 6] = [
+/// Where nodes pull images from instead of where they are named: by digest.
+pub static IMAGE_DIGEST_MIRROR_SETS: Resource = Resource {
+    kind: "ImageDigestMirrorSet",
+    plural: "imagedigestmirrorsets",
+    group: "config.openshift.io",
+    versions: &["v1"],
+    short: &["idms"],
+    singleton: None,
+    metadata_only: false,
+};
+
+/// The same by tag.
+pub static IMAGE_TAG_MIRROR_SETS: Resource = Resource {
+    kind: "ImageTagMirrorSet",
+    plural: "imagetagmirrorsets",
+    group: "config.openshift.io",
+    versions: &["v1"],
+    short: &["itms"],
+    singleton: None,
+    metadata_only: false,
+};
+
+/// The deprecated form of the first, which still counts.
+pub static IMAGE_CONTENT_SOURCE_POLICIES: Resource = Resource {
+    kind: "ImageContentSourcePolicy",
+    plural: "imagecontentsourcepolicies",
+    group: "operator.openshift.io",
+    versions: &["v1alpha1"],
+    short: &["icsp"],
+    singleton: None,
+    metadata_only: false,
+};
+
+/// Which registries the cluster blocks, allows and trusts. Its kind is `Image`.
+pub static IMAGE_CONFIGS: Resource = Resource {
+    kind: "Image",
+    plural: "images",
+    group: "config.openshift.io",
+    versions: &["v1"],
+    short: &[],
+    singleton: Some(crate::objects::mirrors::IMAGE_CONFIG),
+    metadata_only: false,
+};
+
+pub static ALL: [&Resource; 10] = [
     &CLUSTER_VERSIONS,
     &INTERNAL_RELEASE_IMAGES,
     &MACHINE_CONFIG_NODES,
     &MACHINE_CONFIG_POOLS,
     &MACHINE_CONFIGS,
     &INFRASTRUCTURES,
+    &IMAGE_DIGEST_MIRROR_SETS,
+    &IMAGE_TAG_MIRROR_SETS,
+    &IMAGE_CONTENT_SOURCE_POLICIES,
+    &IMAGE_CONFIGS,
 ];
 
 impl Resource {
@@ -89,6 +137,17 @@ impl Resource {
     #[must_use]
     pub fn full_name(&self) -> String {
         format!("{}.{}", self.plural, self.group)
+    }
+
+    /// As a person asks `oc` for it: with the group where the plural alone means something else.
+    #[must_use]
+    pub fn oc_name(&self) -> String {
+        if self.needs_group() { self.full_name() } else { self.plural.to_owned() }
+    }
+
+    /// `oc get images` lists those of image.openshift.io.
+    fn needs_group(&self) -> bool {
+        self.plural == "images"
     }
 }
 
@@ -121,7 +180,7 @@ impl ResourceId {
         ALL.into_iter().find(|resource| {
             let singular = resource.kind.to_ascii_lowercase();
             let named = self.name == resource.plural || self.name == singular || resource.short.contains(&&*self.name);
-            named && self.group.as_deref().is_none_or(|group| group == resource.group)
+            named && self.group.as_deref().map_or(!resource.needs_group(), |group| group == resource.group)
         })
     }
 }
@@ -147,6 +206,11 @@ mod tests {
             ("clusterversions.example.com", None),
             ("mcp", Some("MachineConfigPool")),
             ("infra", Some("Infrastructure")),
+            ("idms", Some("ImageDigestMirrorSet")),
+            ("imagecontentsourcepolicies.operator.openshift.io", Some("ImageContentSourcePolicy")),
+            ("images.config.openshift.io", Some("Image")),
+            ("images", None),
+            ("images.image.openshift.io", None),
             ("pods", None),
         ] {
             assert_eq!(ResourceId::parse(text).find().map(|found| found.kind), expected, "{text}");

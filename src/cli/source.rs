@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use jiff::Timestamp;
+use kube::Client;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
@@ -14,8 +15,10 @@ use crate::action::{Stored, Target};
 use crate::cluster::Snapshot;
 use crate::config::ConfigFile;
 use crate::facts::Facts;
+use crate::fetch::{self, Lookups};
 use crate::problem::Problem;
-use crate::release::Catalog;
+use crate::policy::Want;
+use crate::release::{Attempt, Catalog};
 use crate::settings::Settings;
 use crate::watch;
 
@@ -84,6 +87,8 @@ pub fn one_of(names: (&str, &str), flags: Pair, file: Pair) -> Result<Pair> {
 /// Everything a command judges by, read once.
 pub struct Sources {
     facts: Facts,
+    /// Where there is a cluster that says how its registries are reached.
+    lookups: Option<Lookups>,
     runtime: Runtime,
     pub settings: Settings,
 }
@@ -97,12 +102,16 @@ impl Sources {
         let settings = config.settings();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let kubeconfig = config.kubeconfig.or_else(default_kubeconfig);
-        let facts = facts(config.state, kubeconfig, &config.releases, &runtime)?.unwrap_or_else(|| {
-            let nothing = Snapshot::nothing("no cluster was given: name one with --state DIR or --kubeconfig FILE");
-            let (catalog, _) = crate::catalog::load(&config.releases, Timestamp::now());
-            Facts::given(nothing, catalog)
-        });
-        Ok(Self { facts, runtime, settings })
+        let (facts, client) = match cluster(config.state, kubeconfig, &config.releases, &runtime)? {
+            Some(Cluster { facts, client }) => (facts, client),
+            None => {
+                let nothing = Snapshot::nothing("no cluster was given: name one with --state DIR or --kubeconfig FILE");
+                let (catalog, _) = crate::catalog::load(&config.releases, Timestamp::now());
+                (Facts::given(nothing, catalog), None)
+            }
+        };
+        let lookups = client.map(|client| fetch::lookups(client, facts.clone(), None)).transpose().map_err(|why| anyhow!(why))?;
+        Ok(Self { facts, lookups, runtime, settings })
     }
 
     pub fn snapshot(&self) -> Arc<Snapshot> {
@@ -111,6 +120,12 @@ impl Sources {
 
     pub fn catalog(&self) -> Arc<Catalog> {
         self.facts.catalog()
+    }
+
+    /// Reads a release that the verdict wants, as the server would; `None` where the catalog has it now or nothing can be asked.
+    pub fn look_up(&self, want: &Want) -> Option<Attempt> {
+        let lookups = self.lookups.as_ref()?;
+        self.runtime.block_on(async { lookups.want(want, Instant::now() + READ_LIMIT).await })
     }
 
     pub fn problems(&self) -> Arc<Vec<Problem>> {
@@ -125,24 +140,33 @@ impl Sources {
     }
 }
 
-/// The cluster that is named, read once, with the releases in these directories; `None` where no cluster is named.
+/// A cluster that was named, read once.
+pub struct Cluster {
+    pub facts: Facts,
+    /// Where it was read from an API server.
+    pub client: Option<Client>,
+}
+
+/// The cluster that is named, with the releases in these directories; `None` where none is.
 ///
 /// # Errors
 /// Where the kubeconfig cannot be used.
-pub fn facts(
+pub fn cluster(
     state: Option<PathBuf>,
     kubeconfig: Option<PathBuf>,
     releases: &[PathBuf],
     runtime: &Runtime,
-) -> Result<Option<Facts>> {
-    Ok(Some(match (state, kubeconfig) {
-        (Some(directory), _) => Facts::from_state(directory, releases.to_vec()),
+) -> Result<Option<Cluster>> {
+    let releases = releases.to_vec();
+    Ok(match (state, kubeconfig) {
+        (Some(directory), _) => Some(Cluster { facts: Facts::from_state(directory, releases), client: None }),
         (None, Some(kubeconfig)) => runtime.block_on(async {
             let client = watch::connect(Some(&kubeconfig)).await?;
-            anyhow::Ok(Facts::once(client, releases.to_vec(), Instant::now() + READ_LIMIT).await)
+            let facts = Facts::once(client.clone(), releases, Instant::now() + READ_LIMIT).await;
+            anyhow::Ok(Some(Cluster { facts, client: Some(client) }))
         })?,
-        (None, None) => return Ok(None),
-    }))
+        (None, None) => None,
+    })
 }
 
 /// Where oc would look: the first file of $KUBECONFIG, else ~/.kube/config, that exists.

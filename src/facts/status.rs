@@ -18,12 +18,22 @@ pub(super) fn describe(facts: &Facts, files: &Files, now: Timestamp) -> Value {
             "machineConfigPools": fact(&snapshot.machine_config_pools, now),
             "renderedReleases": fact(&snapshot.rendered_releases, now),
             "infrastructure": fact(&snapshot.infrastructure, now),
+            "imageDigestMirrorSets": fact(&snapshot.image_digest_mirror_sets, now),
+            "imageTagMirrorSets": fact(&snapshot.image_tag_mirror_sets, now),
+            "imageContentSourcePolicies": fact(&snapshot.image_content_source_policies, now),
+            "imageConfig": fact(&snapshot.image_config, now),
         },
         "watches": facts.watches().map(super::Watches::statuses).unwrap_or_default().iter().map(|status| json!(**status)).collect::<Vec<_>>(),
         "catalog": {
-            "releases": files.catalog.len(),
+            "releases": facts.catalog().len(),
             "directories": files.release_directories.iter().map(|directory| directory.display().to_string()).collect::<Vec<_>>(),
             "readAt": files.read_at,
+            "fromRegistries": facts.read_releases().iter().map(|release| json!({
+                "digest": release.digest.to_string(),
+                "version": release.version.to_string(),
+                "from": *release.source.name,
+                "readAt": release.source.read_at,
+            })).collect::<Vec<_>>(),
         },
         "problems": *files.problems,
     })

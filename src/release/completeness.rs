@@ -3,6 +3,9 @@
 //! Who asks the registries, and how, is not known here: this says what to ask and what the answers mean.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
 
 use super::Component;
 use crate::pullspec::{Digest, Pullspec, Repository};
@@ -59,6 +62,16 @@ pub enum Verdict {
     /// Nothing is known to be missing, and not everything is known to be there.
     Unknown,
 }
+
+/// What was found of one release, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    pub found: Completeness,
+    pub at: Timestamp,
+}
+
+/// By the release's digest.
+pub type Checks = BTreeMap<Digest, Arc<Checked>>;
 
 /// The images of these components, each once, in the order of their names.
 #[must_use]

@@ -11,6 +11,7 @@ use crate::cluster::{Fact, Missing, Provenance, Snapshot};
 use crate::objects::cluster_version::ClusterVersion;
 use crate::objects::internal_release_image::{InternalReleaseImage, MachineConfigNode};
 use crate::objects::machine_config::{Infrastructure, MachineConfig, MachineConfigPool};
+use crate::objects::mirrors::{ImageConfig, MirrorSet};
 use crate::projection::from_value;
 use crate::resource::{self, Resource};
 
@@ -32,6 +33,11 @@ pub(super) fn read(index: &Index, directory: &str, now: Timestamp) -> Read {
         machine_config_pools: reader.collection(&resource::MACHINE_CONFIG_POOLS, from_value::<MachineConfigPool<'_>>),
         rendered_releases: reader.rendered_releases(),
         infrastructure: reader.singleton(&resource::INFRASTRUCTURES, from_value::<Infrastructure<'_>>),
+        image_digest_mirror_sets: reader.collection(&resource::IMAGE_DIGEST_MIRROR_SETS, from_value::<MirrorSet<'_>>),
+        image_tag_mirror_sets: reader.collection(&resource::IMAGE_TAG_MIRROR_SETS, from_value::<MirrorSet<'_>>),
+        image_content_source_policies: reader
+            .collection(&resource::IMAGE_CONTENT_SOURCE_POLICIES, from_value::<MirrorSet<'_>>),
+        image_config: reader.singleton(&resource::IMAGE_CONFIGS, from_value::<ImageConfig<'_>>),
     };
     Read { snapshot, conflicts: reader.conflicts, remarks: reader.remarks }
 }
@@ -175,11 +181,11 @@ pub(super) fn missing(collection: &Collection, of: &Resource, directory: &str) -
     let remedy = if of == &resource::CLUSTER_VERSIONS {
         save
     } else {
-        format!("{save} (or, if the cluster has none, `absent: [{}]` in {directory}/airgate.yaml)", of.plural)
+        format!("{save} (or, if the cluster has none, `absent: [{}]` in {directory}/airgate.yaml)", of.oc_name())
     };
     Missing { why, remedy }
 }
 
 fn save(of: &Resource, directory: &str) -> String {
-    format!("oc get {plural} -o yaml > {directory}/{plural}.yaml", plural = of.plural)
+    format!("oc get {name} -o yaml > {directory}/{name}.yaml", name = of.oc_name())
 }

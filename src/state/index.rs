@@ -221,7 +221,7 @@ fn find(api_version: &str, kind: &str) -> Option<&'static Resource> {
 fn named_after(file: &str) -> Option<&'static Resource> {
     let name = file.rsplit('/').next()?;
     let (stem, _) = name.rsplit_once('.')?;
-    resource::ALL.into_iter().find(|resource| stem == resource.plural || stem == resource.full_name())
+    resource::ALL.into_iter().find(|resource| stem == resource.oc_name() || stem == resource.full_name())
 }
 
 /// The resource whose directory in a must-gather or inspect tree this is:

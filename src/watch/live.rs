@@ -48,6 +48,12 @@ pub async fn read_once(client: &Client, deadline: Instant) -> Snapshot {
         read(client, kind::machine_config_nodes(), deadline),
         read(client, kind::infrastructure(), deadline),
     );
+    let (digest_mirrors, tag_mirrors, content_sources, image_config) = tokio::join!(
+        read(client, kind::image_digest_mirror_sets(), deadline),
+        read(client, kind::image_tag_mirror_sets(), deadline),
+        read(client, kind::image_content_source_policies(), deadline),
+        read(client, kind::image_config(), deadline),
+    );
     let mut snapshot = Snapshot {
         cluster_version: live.cluster_version,
         machine_config_pools: live.machine_config_pools,
@@ -57,6 +63,10 @@ pub async fn read_once(client: &Client, deadline: Instant) -> Snapshot {
     image(&mut snapshot);
     nodes(&mut snapshot);
     infrastructure(&mut snapshot);
+    digest_mirrors(&mut snapshot);
+    tag_mirrors(&mut snapshot);
+    content_sources(&mut snapshot);
+    image_config(&mut snapshot);
     snapshot
 }
 

@@ -9,8 +9,9 @@ use tokio::time::Instant;
 
 use super::access::AccessArgs;
 use crate::catalog::{Finding, Keeps};
-use crate::cli::source;
+use crate::cli::source::{self, Cluster};
 use crate::config::ConfigFile;
+use crate::fetch::access::ClusterAccess;
 use crate::mirrors::{LeftOut, MirrorRules, Places};
 use crate::pullspec::{Digest, Repository};
 use crate::registry::{self, Reason, Registry, Unread};
@@ -42,18 +43,31 @@ impl Online {
     /// # Errors
     /// Credentials or certificates that cannot be used, a cluster whose mirror rules are not known.
     pub fn new(access: &AccessArgs, config: &ConfigFile, runtime: &Runtime) -> Result<Self> {
-        let access = access.access()?;
-        let notes = access.notes().map(str::to_owned).collect();
-        let registry = Registry::new(access).map_err(anyhow::Error::msg)?;
-        let cluster = source::facts(config.state.clone(), config.kubeconfig.clone(), &[], runtime)?;
-        let rules = cluster.map(|cluster| MirrorRules::of(&cluster.snapshot())).transpose().map_err(|missing| {
+        let mut access = access.access()?;
+        let mut notes: Vec<String> = access.notes().map(str::to_owned).collect();
+        let cluster = source::cluster(config.state.clone(), config.kubeconfig.clone(), &[], runtime)?;
+        let Some(Cluster { facts, client }) = cluster else {
+            return Ok(Self { registry: Registry::new(access).map_err(anyhow::Error::msg)?, rules: None, notes });
+        };
+        let snapshot = facts.snapshot();
+        if let Some(client) = client {
+            let (more, unusable) = runtime.block_on(ClusterAccess::new(client).access(&snapshot));
+            access = access.merge(more);
+            notes.extend(unusable);
+        } else if let Some(image) = snapshot.image_config.known() {
+            for host in &image.spec.registry_sources.insecure_registries {
+                // A scope that is no host is none that a registry is asked by.
+                access = access.clone().insecure(host).unwrap_or(access);
+            }
+        }
+        let rules = MirrorRules::of(&snapshot).map_err(|missing| {
             anyhow::anyhow!(
                 "the cluster was named so that its mirrors are used, and they are not known: {}; what supplies them: {}",
                 missing.why,
                 missing.remedy
             )
         })?;
-        Ok(Self { registry, rules, notes })
+        Ok(Self { registry: Registry::new(access).map_err(anyhow::Error::msg)?, rules: Some(rules), notes })
     }
 
     /// Reads a release, every byte of it hashed.
