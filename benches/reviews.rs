@@ -58,7 +58,7 @@ fn reviews(criterion: &mut Criterion, bodies: &[Body]) {
     assert!(state.problems().is_empty(), "{:?}", state.problems());
     let (cluster, settings) = (state.snapshot(), Settings::default());
     let catalog = Catalog::new(catalog::from_documents(&[support::catalog()], "releases.yaml", now).unwrap());
-    let facts = Facts { cluster: &cluster, catalog: &catalog, settings: &settings, now };
+    let facts = Facts::of(&cluster, &catalog, &settings, now);
 
     for Body { name, text, allowed } in bodies {
         let body = text.as_bytes();

@@ -24,6 +24,16 @@ pub struct Facts<'a> {
     pub now: Timestamp,
 }
 
+static NO_CHECKS: Checks = Checks::new();
+
+impl<'a> Facts<'a> {
+    /// With nothing that only a server comes to know.
+    #[must_use]
+    pub fn of(cluster: &'a Snapshot, catalog: &'a Catalog, settings: &'a Settings, now: Timestamp) -> Self {
+        Self { cluster, catalog, attempt: None, checks: &NO_CHECKS, settings, now }
+    }
+}
+
 /// A review that was judged, with its answer.
 #[derive(Debug)]
 pub struct Judged {

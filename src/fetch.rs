@@ -35,7 +35,13 @@ pub fn lookups(client: Client, facts: Facts, cache: Option<&Path>) -> Result<Loo
     let counts = status::Counts::default();
     let cache = cache.map(|directory| cache::Cache::open(directory, cache::Bounds::default())).transpose()?;
     let access = access::ClusterAccess::new(client);
-    let registries = registries::Registries { facts, access, cache, counts: counts.clone(), components: components::Components::default() };
+    let registries = registries::Registries {
+        facts,
+        access,
+        cache,
+        counts: counts.clone(),
+        components: components::Components::default(),
+    };
     let limit = limit::Limit::new(AT_ONCE, ONE_MORE_EACH);
     Ok(Arc::new(flights::Flights::new(registries, limit, flights::Timing::default(), counts)))
 }

@@ -20,6 +20,7 @@ pub mod resource;
 pub mod retain;
 pub mod review;
 pub mod settings;
+pub mod signature;
 pub mod text;
 pub mod upgrade;
 pub mod verdict;

@@ -277,7 +277,11 @@ fn cluster_role() -> ClusterRole {
 }
 
 fn cluster_role_binding(flavor: Flavor) -> ClusterRoleBinding {
-    ClusterRoleBinding { metadata: named(NAME, None), role_ref: role_ref("ClusterRole", NAME), subjects: Some(subjects(flavor)) }
+    ClusterRoleBinding {
+        metadata: named(NAME, None),
+        role_ref: role_ref("ClusterRole", NAME),
+        subjects: Some(subjects(flavor)),
+    }
 }
 
 /// Events for what an auditor should see; those of cluster-scoped objects live in one namespace.

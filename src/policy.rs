@@ -117,6 +117,8 @@ pub enum FactKind {
     ImageTagMirrorSets,
     ImageContentSourcePolicies,
     ImageConfig,
+    ReleaseSignatures,
+    ReleaseVerification,
 }
 
 impl FactKind {
@@ -133,6 +135,8 @@ impl FactKind {
             Self::ImageTagMirrorSets => &resource::IMAGE_TAG_MIRROR_SETS,
             Self::ImageContentSourcePolicies => &resource::IMAGE_CONTENT_SOURCE_POLICIES,
             Self::ImageConfig => &resource::IMAGE_CONFIGS,
+            Self::ReleaseSignatures => &resource::RELEASE_SIGNATURES,
+            Self::ReleaseVerification => &resource::RELEASE_VERIFICATION,
         }
     }
 }

@@ -88,7 +88,8 @@ impl ComponentsCase {
     fn read(&self, now: jiff::Timestamp) -> Result<(Digest, Arc<Checked>), String> {
         let digest = Digest::parse(&self.digest).ok_or("components: digest is no sha256 digest")?;
         let gap = |(name, why): (&String, &str)| {
-            let repository = Repository { host: "quay.io".into(), path: "openshift-release-dev/ocp-v4.0-art-dev".into() };
+            let repository =
+                Repository { host: "quay.io".into(), path: "openshift-release-dev/ocp-v4.0-art-dev".into() };
             Gap { image: Wanted { names: vec![name.clone()], repository, digest }, why: why.into() }
         };
         let found = Completeness {
@@ -130,7 +131,8 @@ impl Situation {
         let facts = Facts {
             cluster: &cluster,
             catalog: &self.catalog,
-            attempt: self.attempt.as_ref(), checks: &self.checks,
+            attempt: self.attempt.as_ref(),
+            checks: &self.checks,
             settings: &self.settings,
             now: self.now,
         };

@@ -17,7 +17,6 @@ use crate::engine::{self, Facts};
 use crate::files::document::{from_json, from_yaml};
 use crate::files::{Limits, read_named};
 use crate::problem::Problem;
-use crate::release::completeness::Checks;
 use crate::review::BadInput;
 use crate::text::shown;
 use crate::verdict::{Finding, Result as Outcome};
@@ -166,7 +165,7 @@ pub fn run(args: CheckArgs) -> Result<ExitCode> {
     let now = now(common.now.as_deref())?;
     let sources = Sources::read(&common.source)?;
     let (snapshot, catalog, problems) = (sources.snapshot(), sources.catalog(), sources.problems());
-    let facts = Facts { cluster: &snapshot, catalog: &catalog, attempt: None, checks: &Checks::default(), settings: &sources.settings, now };
+    let facts = Facts::of(&snapshot, &catalog, &sources.settings, now);
     if common.output == Format::Text {
         for problem in problems.iter() {
             note(&format!("note: {problem}"));

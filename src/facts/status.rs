@@ -22,6 +22,8 @@ pub(super) fn describe(facts: &Facts, files: &Files, now: Timestamp) -> Value {
             "imageTagMirrorSets": fact(&snapshot.image_tag_mirror_sets, now),
             "imageContentSourcePolicies": fact(&snapshot.image_content_source_policies, now),
             "imageConfig": fact(&snapshot.image_config, now),
+            "releaseSignatures": fact(&snapshot.release_signatures, now),
+            "releaseVerification": fact(&snapshot.release_verification, now),
         },
         "watches": facts.watches().map(super::Watches::statuses).unwrap_or_default().iter().map(|status| json!(**status)).collect::<Vec<_>>(),
         "catalog": {

@@ -125,7 +125,9 @@ impl ClusterAccess {
             iri,
             proxy,
             controller,
-            insecure: image.map(|c| c.spec.registry_sources.insecure_registries.iter().map(ToString::to_string).collect()).unwrap_or_default(),
+            insecure: image
+                .map(|c| c.spec.registry_sources.insecure_registries.iter().map(ToString::to_string).collect())
+                .unwrap_or_default(),
             api_int: cluster.infrastructure.known().and_then(|i| i.status.api_int_host().map(ToOwned::to_owned)),
         }
     }
@@ -136,7 +138,9 @@ impl ClusterAccess {
         let request = http_request(&path)?;
         let read = tokio::time::timeout(PATIENCE, self.client.request_text(request)).await;
         match read {
-            Ok(Ok(text)) => serde_json::from_str(&text).map(Some).map_err(|_| format!("{path} is not what it should be")),
+            Ok(Ok(text)) => {
+                serde_json::from_str(&text).map(Some).map_err(|_| format!("{path} is not what it should be"))
+            }
             Ok(Err(kube::Error::Api(status))) if status.code == 404 => Ok(None),
             Ok(Err(kube::Error::Api(status))) => Err(format!("{path} cannot be read: {}", shown(&status.message))),
             Ok(Err(_)) | Err(_) => Err(format!("{path} cannot be read: the API server did not answer")),

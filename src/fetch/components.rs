@@ -60,7 +60,10 @@ impl Components {
             let ahead = super::ahead::named(&registries.facts.snapshot());
             let asked = asked.into_iter().map(|digest| (digest, Scope::All));
             for (digest, scope) in asked.chain(ahead.into_iter().map(|want| (want.digest, Scope::MirrorsOnly))) {
-                if looked.get(&digest).is_some_and(|(until, by)| *until > Instant::now() && (*by == Scope::All || *by == scope)) {
+                if looked
+                    .get(&digest)
+                    .is_some_and(|(until, by)| *until > Instant::now() && (*by == Scope::All || *by == scope))
+                {
                     continue;
                 }
                 let Some(checked) = look(registries, digest, scope, &mut found).await else { continue };

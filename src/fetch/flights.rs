@@ -94,14 +94,7 @@ type End = Option<Attempt>;
 impl<S: Source> Flights<S> {
     #[must_use]
     pub fn new(source: S, limit: Limit, timing: Timing, counts: Counts) -> Self {
-        Self {
-            source,
-            entries: Mutex::default(),
-            running: Semaphore::new(AT_ONCE),
-            limit,
-            timing,
-            counts,
-        }
+        Self { source, entries: Mutex::default(), running: Semaphore::new(AT_ONCE), limit, timing, counts }
     }
 
     /// Waits for a release that a review wants, until the deadline; a second where somebody waited before.

@@ -39,7 +39,9 @@ impl Registries {
             .map_err(|missing| format!("where its mirrors are is not known: {}; {}", missing.why, missing.remedy))?;
         let places = rules.places(repository);
         match scope {
-            Scope::All if places.refused => Err(format!("allowedRegistries of image.config.openshift.io/cluster leaves {repository} out")),
+            Scope::All if places.refused => {
+                Err(format!("allowedRegistries of image.config.openshift.io/cluster leaves {repository} out"))
+            }
             Scope::All => Ok(places.places),
             Scope::MirrorsOnly => Ok(places.mirrors().cloned().collect()),
         }
@@ -101,7 +103,8 @@ impl Source for Registries {
             return Err("it has no mirror".into());
         }
         let registry = self.access.registry(&self.facts.snapshot()).await?;
-        let read = registry.release(&places, want.digest, deadline).await.map_err(|unread: Unread| unread.to_string())?;
+        let read =
+            registry.release(&places, want.digest, deadline).await.map_err(|unread: Unread| unread.to_string())?;
         let (now, place) = (Timestamp::now(), read.place.to_string());
         let finding = Finding::of_payload(read.payload, Keeps::Bytes, &place, now);
         self.keep(want.digest, read.bytes, place, now).await;

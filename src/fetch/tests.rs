@@ -122,7 +122,12 @@ async fn the_first_waits_for_its_deadline_and_it_goes_on_without_anybody() {
 #[tokio::test]
 async fn a_reading_that_never_ends_is_given_up_and_a_failure_is_an_answer_for_a_while() {
     let timing = Timing { failed_for: Duration::from_millis(400), repeat: Duration::from_secs(600), ..SHORT };
-    let flights = Arc::new(Flights::new(Hand { held: true, ..Hand::default() }, Limit::new(9, SHORT.flight), timing, Counts::default()));
+    let flights = Arc::new(Flights::new(
+        Hand { held: true, ..Hand::default() },
+        Limit::new(9, SHORT.flight),
+        timing,
+        Counts::default(),
+    ));
     let far = Instant::now() + Duration::from_secs(600);
     assert!(why(flights.want(&want('a'), far).await).contains("was not read within"));
     assert!(why(flights.want(&want('a'), far).await).contains("was not read within"));
@@ -169,7 +174,8 @@ async fn what_only_mirrors_were_asked_for_is_asked_for_everywhere_by_a_review() 
 
 #[tokio::test]
 async fn look_ups_are_limited_as_a_whole_but_not_those_ahead() {
-    let flights = Arc::new(Flights::new(Hand::default(), Limit::new(2, Duration::from_secs(60)), SHORT, Counts::default()));
+    let flights =
+        Arc::new(Flights::new(Hand::default(), Limit::new(2, Duration::from_secs(60)), SHORT, Counts::default()));
     let letters = ['a', 'b', 'c'];
     let mut ends = vec![];
     for letter in letters {
@@ -184,8 +190,12 @@ async fn look_ups_are_limited_as_a_whole_but_not_those_ahead() {
 #[tokio::test]
 async fn what_is_remembered_is_bounded() {
     let timing = Timing { flight: Duration::from_millis(50), failed_for: Duration::ZERO, ..SHORT };
-    let flights =
-        Arc::new(Flights::new(Hand { held: true, ..Hand::default() }, Limit::new(1000, Duration::ZERO), timing, Counts::default()));
+    let flights = Arc::new(Flights::new(
+        Hand { held: true, ..Hand::default() },
+        Limit::new(1000, Duration::ZERO),
+        timing,
+        Counts::default(),
+    ));
     for number in 0..2 * ENTRIES {
         let digest = Digest::parse(&format!("sha256:{:064x}", number + 1)).unwrap();
         flights.start(&Want { digest, repository: None });

@@ -62,7 +62,14 @@ fn judge(context: &Context<'_>, judgement: &mut Judgement) {
             let missing = Missing {
                 why: found.unknown.first().map_or_else(
                     || format!("no source says what {version} is made of"),
-                    |gap| format!("{} could not be looked for: {}; {}", found.unknown.len(), names(&found.unknown), shown(&gap.why)),
+                    |gap| {
+                        format!(
+                            "{} could not be looked for: {}; {}",
+                            found.unknown.len(),
+                            names(&found.unknown),
+                            shown(&gap.why)
+                        )
+                    },
                 ),
                 remedy: "airgate release missing PULLSPEC looks for them again".into(),
             };

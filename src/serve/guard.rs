@@ -123,7 +123,10 @@ impl Guard {
     ) -> Result<Judged, BadInput> {
         let catalog = self.facts.catalog();
         let checks = self.lookups.as_ref().map(|lookups| lookups.source.components.checks()).unwrap_or_default();
-        engine::judge(body, engine::Facts { cluster, catalog: &catalog, attempt, checks: &checks, settings: &self.settings, now })
+        engine::judge(
+            body,
+            engine::Facts { cluster, catalog: &catalog, attempt, checks: &checks, settings: &self.settings, now },
+        )
     }
 
     /// After the answer is decided: one log line for what matters, one record of each override.

@@ -99,12 +99,15 @@ impl Guard {
     pub fn install(testbed: Testbed) -> Self {
         let api = Api::of(&testbed);
         let [webhook_port, health_port, admin_port] = [free_port(), free_port(), free_port()];
-        let guard = Self { api, airgate: None, webhook_port, health_port, admin_port, config: None, cache: false, testbed };
+        let guard =
+            Self { api, airgate: None, webhook_port, health_port, admin_port, config: None, cache: false, testbed };
         fs::create_dir(guard.releases()).expect("a directory for releases");
         fs::write(guard.releases().join("catalog.json"), Site::new().catalog().to_string()).expect("write a catalog");
         let namespace = "openshift-airgate";
         // Those of OpenShift in which airgate has a role.
-        for namespace in [namespace, "openshift-config", "openshift-config-managed", "openshift-machine-config-operator"] {
+        for namespace in
+            [namespace, "openshift-config", "openshift-config-managed", "openshift-machine-config-operator"]
+        {
             guard.testbed.kubectl(["create", "namespace", namespace]).success();
         }
         // Nothing answers for the registry that most tests name: it is not to be looked for.

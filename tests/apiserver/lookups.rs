@@ -1,6 +1,7 @@
 //! Releases that airgate reads from the site's registry, as the cluster's own objects say how: mirrors, pull
 //! secret, CA. A real docker-registry stands behind.
 
+use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
@@ -65,7 +66,8 @@ impl Mirrored {
     /// `oc adm upgrade --allow-explicit-upgrade --to-image` of an image by its source's name.
     fn upgrade(&self, digest: &str) -> crate::kubectl::Output {
         let image = format!("{SOURCE}@{digest}");
-        let target = json!({"spec": {"desiredUpdate": {"architecture": "", "version": "", "image": image, "force": false}}});
+        let target =
+            json!({"spec": {"desiredUpdate": {"architecture": "", "version": "", "image": image, "force": false}}});
         let patch = target.to_string();
         self.guard.testbed.kubectl(["patch", "clusterversion/version", "--type=merge", "-p", &patch])
     }
@@ -96,6 +98,18 @@ struct Gate {
     open: Arc<(Mutex<bool>, Condvar)>,
 }
 
+/// Copies what comes, and holds it while the gate is shut.
+fn pass(mut from: TcpStream, mut to: TcpStream, (open, changed): &(Mutex<bool>, Condvar)) {
+    let mut bytes = [0; 4096];
+    while let Ok(count @ 1..) = from.read(&mut bytes) {
+        drop(changed.wait_while(open.lock().expect("the gate"), |open| !*open));
+        if to.write_all(&bytes[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Write);
+}
+
 impl Gate {
     fn before(target: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -106,16 +120,11 @@ impl Gate {
             for client in listener.incoming().flatten() {
                 let (gate, target) = (Arc::clone(&gate), target.clone());
                 thread::spawn(move || {
-                    let (open, changed) = &*gate;
-                    drop(changed.wait_while(open.lock().expect("the gate"), |open| !*open));
                     let Ok(server) = TcpStream::connect(target) else { return };
-                    let copy = |mut from: TcpStream, mut to: TcpStream| {
-                        let _ = std::io::copy(&mut from, &mut to);
-                        let _ = to.shutdown(Shutdown::Write);
-                    };
                     let (Ok(from), Ok(to)) = (client.try_clone(), server.try_clone()) else { return };
-                    let back = thread::spawn(move || copy(server, client));
-                    copy(from, to);
+                    let back = Arc::clone(&gate);
+                    let back = thread::spawn(move || pass(server, client, &back));
+                    pass(from, to, &gate);
                     let _ = back.join();
                 });
             }
@@ -137,14 +146,17 @@ impl Gate {
 #[test]
 fn while_a_slow_registry_is_read_the_client_asks_again() {
     let listed = Recipe::new("4.18.20", &["4.18.11", "4.18.12"]).build();
-    let mut site = Mirrored::start(&[&listed]);
+    let next = Recipe::new("4.18.21", &["4.18.12", "4.18.20"]).build();
+    let mut site = Mirrored::start(&[&listed, &next]);
     site.start_guard();
+    // A connection stands when the registry goes slow: what cannot even be reached fails sooner.
+    site.upgrade(listed.digest()).success();
     site.gate.set(false);
     thread::scope(|scope| {
-        let upgrade = scope.spawn(|| site.upgrade(listed.digest()));
-        eventually("the client was told to ask again, twice", || {
+        let upgrade = scope.spawn(|| site.upgrade(next.digest()));
+        eventually("the client was told to ask again", || {
             let reading = site.guard.metric(r#"airgate_reviews_total{kind="ClusterVersion",outcome="reading"}"#);
-            (reading? >= 2).then_some(())
+            (reading? >= 1).then_some(())
         });
         site.gate.set(true);
         upgrade.join().expect("kubectl").success();
@@ -185,12 +197,27 @@ fn an_image_by_digest_is_judged_by_what_the_mirror_holds() {
     site.start_guard();
 
     let denied = site.upgrade(unlisted.digest()).failure();
-    insta::assert_snapshot!(site.normal(&denied).replace(unlisted.digest(), "sha256:TARGET"), @"");
+    insta::assert_snapshot!(site.normal(&denied).replace(unlisted.digest(), "sha256:TARGET"), @r#"
+    Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: 4.18.12 cannot go straight to 4.19.9.
+      why:   4.19.9 says which versions it can be reached from; of 4.18 these are 4.18.19, 4.18.20 (read from MIRROR/mirror/openshift/release-images N s ago, digest verified).
+      works: go to 4.18.20 first, it is on this site and 4.18.12 is on its list:
+             oc adm upgrade --allow-explicit-upgrade --to-image quay.example/openshift-release-dev/ocp-release@sha256:2222222222222222222222222222222222222222222222222222222222222222
+      rule:  upgrade-path (airgate policies explain upgrade-path; it also tells the way out in an emergency)
+    4.19.9 is a multi payload and the cluster is amd64.
+      why:   the cluster's own release sha256:1111111111111111111111111111111111111111111111111111111111111111 is for amd64; moving to multi and to another version are two steps, and the first stays at the current version.
+      works: migrate first, then upgrade: oc adm upgrade --to-multi-arch
+      rule:  release-identity (airgate policies explain release-identity; it also tells the way out in an emergency)
+    "#);
     let child = site.upgrade(&unlisted.shards[0]).failure();
     assert!(child.contains("is the payload of one architecture"), "{child}");
     let nowhere = format!("sha256:{}", "d".repeat(64));
     let nowhere = site.upgrade(&nowhere).failure();
-    insta::assert_snapshot!(site.normal(&nowhere), @"");
+    insta::assert_snapshot!(site.normal(&nowhere), @r#"
+    Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: whether 4.18.12 may go to quay.example/openshift-release-dev/ocp-release@sha256:dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd cannot be judged.
+      why:   no release source on this site knows that digest and it could not be read: no registry has it: MIRROR/mirror/openshift/release-images: MIRROR does not have it (404 MANIFEST_UNKNOWN: manifest unknown), so which versions it can be reached from is not known.
+      works: mend what those places answer (airgate release info PULLSPEC asks them again); or oc adm release info -o json of it, where its registry can be reached, tells version and metadata.previous: write them with the digest into a ReleaseCatalog file below --releases
+      rule:  upgrade-path (airgate policies explain upgrade-path; it also tells the way out in an emergency)
+    "#);
     site.upgrade(listed.digest()).success();
     let asked = site.registry.requests().len();
     site.guard.reset();

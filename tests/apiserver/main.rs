@@ -56,3 +56,7 @@ mod shipped_policy;
 mod step;
 #[cfg(test)]
 mod testbed;
+#[cfg(test)]
+#[expect(dead_code, reason = "the library's own tests use the rest")]
+#[path = "../../src/payload/testing.rs"]
+mod testing;

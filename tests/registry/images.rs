@@ -1,5 +1,6 @@
 //! Release images as `oc adm release new` makes them, the same bytes for the same recipe.
 
+#[path = "images/parts.rs"]
 mod parts;
 
 use std::fmt::Write;
