@@ -110,7 +110,8 @@ impl Sources {
                 (Facts::given(nothing, catalog), None)
             }
         };
-        let lookups = client.map(|client| fetch::lookups(client, facts.clone(), None)).transpose().map_err(|why| anyhow!(why))?;
+        let lookups =
+            client.map(|client| fetch::lookups(client, facts.clone(), None)).transpose().map_err(|why| anyhow!(why))?;
         Ok(Self { facts, lookups, runtime, settings })
     }
 

@@ -7,6 +7,7 @@ mod faults;
 mod images;
 mod mirrors;
 mod missing;
+mod oracle;
 mod push;
 mod reading;
 mod real;

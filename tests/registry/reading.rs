@@ -124,7 +124,7 @@ fn credentials_and_certificates_are_found_and_refusals_are_told_apart() {
     let other_ca = other.ca_file().display().to_string();
     for (args, part) in [
         (vec!["--ca-file", &ca, &pullspec], "asks for credentials"),
-        (vec!["--ca-file", &ca, "--authfile", &wrong, &pullspec], "wrong.json"),
+        (vec!["--ca-file", &ca, "--authfile", &wrong, &pullspec], "refuses the credentials"),
         (vec!["--ca-file", &ca, "--authfile", &elsewhere, &pullspec], "has none for"),
         (vec!["--authfile", &authfile, &pullspec], "is signed by an unknown CA"),
         (vec!["--ca-file", &other_ca, "--authfile", &authfile, &pullspec], "is signed by an unknown CA"),
