@@ -142,7 +142,7 @@ fn credentials_and_certificates_are_found_and_refusals_are_told_apart() {
         (["--authfile", &not_there], "cannot read the credentials in"),
         (["--authfile", &ca], "is no pull secret"),
         (["--ca-file", &not_there], "cannot read the CAs in"),
-        (["--ca-file", &authfile], "bundle"),
+        (["--ca-file", &authfile], "holds no certificate that can be used"),
         (["--insecure", "https://x"], "is no host of a registry"),
     ] {
         let output = airgate(&["release", "info", args[0], args[1], &pullspec]);
