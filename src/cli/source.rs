@@ -19,6 +19,7 @@ use crate::policy::Want;
 use crate::problem::Problem;
 use crate::release::{Attempt, Catalog};
 use crate::settings::Settings;
+use crate::signature::Signatures;
 use crate::watch;
 
 /// Flags that say where facts come from.
@@ -36,6 +37,9 @@ pub struct SourceArgs {
     /// Directory of releases (layouts, archives, mirrored trees, catalog files); may be given several times [env: AIRGATE_RELEASES, comma-separated]
     #[arg(long, value_name = "DIR")]
     pub releases: Vec<PathBuf>,
+    /// Public keys of release signatures, for a cluster without the ConfigMap release-verification [env: AIRGATE_RELEASE_KEYS]
+    #[arg(long, value_name = "FILE")]
+    pub release_keys: Option<PathBuf>,
 }
 
 impl SourceArgs {
@@ -51,6 +55,8 @@ impl SourceArgs {
         } else if let Some(releases) = environment("AIRGATE_RELEASES") {
             config.releases = releases.split(',').filter(|dir| !dir.is_empty()).map(PathBuf::from).collect();
         }
+        let keys = self.release_keys.clone().or_else(|| path_from_environment("AIRGATE_RELEASE_KEYS"));
+        config.release_keys = keys.or(config.release_keys);
         Ok(config)
     }
 }
@@ -100,19 +106,17 @@ impl Sources {
         let config = args.merged_config()?;
         let settings = config.settings();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let mut lookups = None;
+        let (mut lookups, on_site) = (None, config.on_site());
         let facts = match (config.state, config.kubeconfig.or_else(default_kubeconfig)) {
-            (Some(directory), _) => Facts::from_state(directory, config.releases),
+            (Some(directory), _) => Facts::from_state(directory, on_site),
             (None, Some(kubeconfig)) => runtime.block_on(async {
                 let client = watch::connect(Some(&kubeconfig)).await?;
-                let facts = Facts::once(client.clone(), config.releases, Instant::now() + READ_LIMIT).await;
+                let facts = Facts::once(client.clone(), on_site, Instant::now() + READ_LIMIT).await;
                 lookups = Some(fetch::lookups(client, facts.clone(), None).map_err(|why| anyhow!(why))?);
                 anyhow::Ok(facts)
             })?,
             (None, None) => {
-                let nothing = Snapshot::nothing("no cluster was given: name one with --state DIR or --kubeconfig FILE");
-                let (catalog, _) = crate::catalog::load(&config.releases, Timestamp::now());
-                Facts::given(nothing, catalog)
+                Facts::without_cluster("no cluster was given: name one with --state DIR or --kubeconfig FILE", on_site)
             }
         };
         Ok(Self { facts, lookups, runtime, settings })
@@ -130,6 +134,10 @@ impl Sources {
     pub fn look_up(&self, want: &Want) -> Option<Attempt> {
         let lookups = self.lookups.as_ref()?;
         self.runtime.block_on(async { lookups.want(want, Instant::now() + READ_LIMIT).await })
+    }
+
+    pub fn signatures(&self) -> Arc<Signatures> {
+        self.facts.signatures()
     }
 
     pub fn problems(&self) -> Arc<Vec<Problem>> {
