@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use crate::answer::Response;
 use crate::cluster::Snapshot;
+use crate::inputs::Short;
 use crate::release::Catalog;
 use crate::review::{BadInput, Review};
 use crate::settings::Settings;
@@ -24,6 +25,8 @@ pub struct Judged {
     pub verdict: Verdict,
     pub response: Response,
     pub dry_run: bool,
+    /// The digest of what was asked, where a policy judged it.
+    pub request: Option<Short>,
     /// The kind the request is about, for metrics.
     pub kind: &'static str,
     /// The object's name, where airgate guards its kind.
@@ -45,5 +48,6 @@ pub fn judge(body: &[u8], facts: Facts<'_>) -> Result<Judged, BadInput> {
         _ => None,
     };
     let name = review.subject.metadata().map(|metadata| metadata.name.to_string()).unwrap_or_default();
-    Ok(Judged { name, verdict, response, dry_run: review.dry_run, kind: review.subject.kind(), unguarded })
+    let request = (!verdict.audit.is_empty()).then(|| Short::of_request(&review));
+    Ok(Judged { name, request, verdict, response, dry_run: review.dry_run, kind: review.subject.kind(), unguarded })
 }

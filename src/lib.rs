@@ -27,6 +27,7 @@ pub mod version;
 // Pure too, beside the core: what people do, turned into reviews.
 pub mod action;
 pub mod engine;
+pub mod inputs;
 pub mod problem;
 
 // The edges.

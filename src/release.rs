@@ -5,6 +5,7 @@
 pub mod path;
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -83,6 +84,20 @@ impl Release {
                 self.shards.push(shard);
             }
         }
+    }
+}
+
+/// By what it says and whether that was proved, not by where and when it was read.
+impl Hash for Release {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { digest, version, previous, architecture, shards, components, source } = self;
+        (digest, version, previous, architecture, shards, components, source.verified).hash(state);
+    }
+}
+
+impl Hash for Catalog {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.entries().for_each(|release| release.hash(state));
     }
 }
 
@@ -182,6 +197,14 @@ impl Catalog {
             Lookup::Release(release) => Some(release),
             _ => None,
         }
+    }
+
+    /// Everything that sources say, contradictions too, in a stable order: [`Self::new`] makes the same catalog of it.
+    pub fn entries(&self) -> impl Iterator<Item = &Release> {
+        let mut digests: Vec<_> = self.by_digest.iter().collect();
+        digests.sort_by_key(|(digest, _)| **digest);
+        let overruled = self.overruled.iter().map(|(file, _)| file);
+        digests.into_iter().flat_map(|(_, entries)| entries).chain(overruled)
     }
 
     /// The manifest list that `digest` is a child of.

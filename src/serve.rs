@@ -23,6 +23,7 @@ use crate::facts::Facts;
 use crate::http::server::{Addresses, Bound, Parts, ServerSettings};
 use crate::http::tasks::Tasks;
 use crate::http::{Admit, Answer, StatusCode};
+use crate::inputs;
 use crate::metrics::{Metrics, Outcome};
 use crate::readiness::Readiness;
 use crate::review::BadInput;
@@ -61,8 +62,14 @@ impl Server {
         if let Some(recorder) = recorder {
             tasks.spawn("the Event recorder", recorder.run());
         }
-        let admit =
-            Guard { facts: facts.clone(), settings: config.settings(), metrics, events, live: LiveReads::default() };
+        let admit = Guard {
+            facts: facts.clone(),
+            settings: config.settings(),
+            metrics,
+            events,
+            live: LiveReads::default(),
+            inputs: inputs::Cache::default(),
+        };
         Ok(Self { bound, admit, readiness, facts, tasks })
     }
 
@@ -155,6 +162,7 @@ struct Guard {
     metrics: Metrics,
     events: Events,
     live: LiveReads,
+    inputs: inputs::Cache,
 }
 
 /// Live reads, one at a time: whoever waits for one shares the next with all who wait. However many reviews come,
@@ -209,9 +217,12 @@ impl Admit for Guard {
 }
 
 impl Guard {
-    fn judge(&self, body: &[u8], cluster: &Snapshot, now: Timestamp) -> Result<Judged, BadInput> {
+    fn judge(&self, body: &[u8], cluster: &Arc<Snapshot>, now: Timestamp) -> Result<Judged, BadInput> {
         let catalog = self.facts.catalog();
-        engine::judge(body, engine::Facts { cluster, catalog: &catalog, settings: &self.settings, now })
+        let mut judged =
+            engine::judge(body, engine::Facts { cluster, catalog: &catalog, settings: &self.settings, now })?;
+        inputs::annotate(&mut judged, &self.inputs.of(cluster, &catalog, &self.settings), now);
+        Ok(judged)
     }
 
     /// After the answer is decided: one log line for what matters, one record of each override.

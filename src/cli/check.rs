@@ -16,6 +16,7 @@ use crate::answer::Response;
 use crate::engine::{self, Facts};
 use crate::files::document::{from_json, from_yaml};
 use crate::files::{Limits, read_named};
+use crate::inputs::{self, Known};
 use crate::problem::Problem;
 use crate::review::BadInput;
 use crate::text::shown;
@@ -206,11 +207,14 @@ fn judge(input: Input, sources: &Sources, facts: Facts<'_>) -> Report {
         }
     };
     match engine::judge(&body, facts) {
-        Ok(judged) => Report::Judged {
-            outcome: judged.verdict.result,
-            response: judged.response,
-            findings: judged.verdict.findings,
-        },
+        Ok(mut judged) => {
+            inputs::annotate(&mut judged, &Known::of(facts.cluster, facts.catalog, facts.settings), facts.now);
+            Report::Judged {
+                outcome: judged.verdict.result,
+                response: judged.response,
+                findings: judged.verdict.findings,
+            }
+        }
         Err(bad) => Report::Unanswerable(bad),
     }
 }
