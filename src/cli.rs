@@ -8,7 +8,9 @@ mod manifests;
 mod output;
 mod policies;
 mod release;
+mod request;
 mod serve;
+mod snapshot;
 mod source;
 mod test;
 
@@ -30,6 +32,8 @@ enum Verb {
     Serve(serve::ServeArgs),
     /// Judge a request, an object or a planned step without sending it anywhere
     Check(check::CheckArgs),
+    /// Save what airgate reads of a cluster, and with a request all that its verdict rests on
+    Snapshot(snapshot::SnapshotArgs),
     /// Run policy cases
     Test(test::TestArgs),
     /// List the policies, or explain one
@@ -58,6 +62,7 @@ pub fn run() -> ExitCode {
         Verb::Demo(args) => demo::run(&args),
         Verb::Certs(args) => certs::run(&args),
         Verb::Check(args) => check::run(args),
+        Verb::Snapshot(args) => snapshot::run(args),
         Verb::Test(args) => test::run(&args),
         Verb::Policies(args) => policies::run(&args),
         Verb::Release(args) => release::run(&args),

@@ -3,6 +3,8 @@
 //! A fact that could not be read is [`Fact::Unknown`] and says what would supply it; it is never
 //! taken for "there is none".
 
+pub mod origin;
+
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;

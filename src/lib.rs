@@ -44,6 +44,7 @@ pub mod metrics;
 pub mod payload;
 pub mod projection;
 pub mod readiness;
+pub mod saved;
 pub mod serve;
 pub mod shutdown;
 pub mod state;

@@ -16,6 +16,7 @@ use crate::config::ConfigFile;
 use crate::facts::Facts;
 use crate::problem::Problem;
 use crate::release::Catalog;
+use crate::saved::Objects;
 use crate::settings::Settings;
 use crate::watch;
 
@@ -121,6 +122,11 @@ impl Sources {
 
     pub fn problems(&self) -> Arc<Vec<Problem>> {
         self.facts.problems()
+    }
+
+    /// Every object that airgate reads, whole.
+    pub fn save(&self) -> Result<Objects> {
+        self.runtime.block_on(async { self.facts.save(Instant::now() + READ_LIMIT).await }).map_err(|why| anyhow!(why))
     }
 
     /// The stored form of an object.
