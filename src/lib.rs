@@ -26,6 +26,7 @@ pub mod version;
 
 // Pure too, beside the core: what people do, turned into reviews.
 pub mod action;
+pub mod audit;
 pub mod engine;
 pub mod inputs;
 pub mod problem;
@@ -41,6 +42,7 @@ pub mod files;
 pub mod http;
 pub mod manifests;
 pub mod metrics;
+pub mod patrol;
 pub mod payload;
 pub mod projection;
 pub mod readiness;

@@ -25,6 +25,7 @@ use crate::http::tasks::Tasks;
 use crate::http::{Admit, Answer, StatusCode};
 use crate::inputs;
 use crate::metrics::{Metrics, Outcome};
+use crate::patrol::Patrol;
 use crate::readiness::Readiness;
 use crate::review::BadInput;
 use crate::settings::Settings;
@@ -43,6 +44,7 @@ pub struct Server {
     admit: Guard,
     readiness: Readiness,
     facts: Facts,
+    patrol: Patrol,
     tasks: Tasks,
 }
 
@@ -62,6 +64,8 @@ impl Server {
         if let Some(recorder) = recorder {
             tasks.spawn("the Event recorder", recorder.run());
         }
+        let patrol = Patrol::new(facts.clone(), config.settings(), &metrics, events.clone());
+        tasks.spawn("the audit", patrol.clone().run());
         let admit = Guard {
             facts: facts.clone(),
             settings: config.settings(),
@@ -70,7 +74,7 @@ impl Server {
             live: LiveReads::default(),
             inputs: inputs::Cache::default(),
         };
-        Ok(Self { bound, admit, readiness, facts, tasks })
+        Ok(Self { bound, admit, readiness, facts, patrol, tasks })
     }
 
     #[must_use]
@@ -83,13 +87,14 @@ impl Server {
     /// # Errors
     /// A task ended without which nothing works, or a second signal came.
     pub async fn run(self, signals: mpsc::Receiver<Signal>) -> Result<()> {
-        let Self { bound, admit, readiness, facts, tasks } = self;
+        let Self { bound, admit, readiness, facts, patrol, tasks } = self;
         let addresses = bound.addresses();
         tracing::info!(webhook = %addresses.webhook, health = %addresses.health, admin = %addresses.admin, "listening");
         let settings = serde_json::to_value(&admit.settings)?;
         let statusz = Arc::new(move || {
             let mut status = facts.status(Timestamp::now());
             status["settings"] = settings.clone();
+            status["audit"] = patrol.status();
             status
         });
         crate::http::server::run(bound, Parts { admit, readiness, statusz, tasks, signals }).await?;
