@@ -236,6 +236,10 @@ impl Guard {
             tracing::debug!(resource, "allowed: no policy guards this resource");
             return;
         }
+        for finding in &judged.verdict.findings {
+            let refused = judged.verdict.denials.iter().any(|denial| denial.policy == finding.policy);
+            self.metrics.finding(finding.policy, outcome(finding.outcome), refused && !finding.overridden);
+        }
         for denial in &judged.verdict.denials {
             let what = &*denial.text.what;
             tracing::info!(policy = denial.policy, kind = judged.kind, dry_run = judged.dry_run, what, "denied");

@@ -337,6 +337,13 @@ impl Guard {
         serde_json::from_str(&body).unwrap_or_default()
     }
 
+    /// The value of one series of airgate's metrics; 0 where it is not there.
+    pub fn metric(&self, series: &str) -> u64 {
+        let (_, body) = http_get(self.health_port, "/metrics").expect("airgate's metrics");
+        let value = body.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok());
+        value.unwrap_or_default()
+    }
+
     /// How many reviews airgate has judged.
     pub fn reviews(&self) -> u64 {
         let (_, body) = http_get(self.health_port, "/metrics").expect("airgate's metrics");

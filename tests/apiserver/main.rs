@@ -31,9 +31,13 @@ mod objects;
 #[cfg(test)]
 mod oc;
 #[cfg(test)]
+mod race;
+#[cfg(test)]
 mod recorder;
 #[cfg(test)]
 mod rights;
+#[cfg(test)]
+mod rollout;
 #[cfg(test)]
 mod server;
 #[cfg(test)]
