@@ -14,7 +14,9 @@ use serde::Serialize;
 use crate::breakglass;
 use crate::cluster::{Fact, Missing, Snapshot};
 use crate::policies;
+use crate::policy::Context;
 use crate::release::Catalog;
+use crate::release::completeness::Checks;
 use crate::review::{Review, Subject, UserInfo};
 use crate::settings::{Mode, OnUnknown, ServerMode, Settings};
 use crate::verdict::{self, Verdict};
@@ -59,6 +61,8 @@ pub struct Unread {
 pub struct Audit<'a> {
     pub cluster: &'a Snapshot,
     pub catalog: &'a Catalog,
+    /// What was found of the components of releases, where somebody looked.
+    pub checks: &'a Checks,
     pub settings: &'a Settings,
     pub now: Timestamp,
 }
@@ -105,7 +109,8 @@ impl<'a> Audit<'a> {
         let user = UserInfo { username: "airgate-audit".into(), groups };
         let review = Review { uid: "audit".into(), user, dry_run: true, subject };
         let settings = Settings { mode: ServerMode::Enforce, ..self.settings.clone() };
-        verdict::judge(&review, self.cluster, self.catalog, &settings, self.now)
+        let Self { cluster, catalog, checks, settings: _, now } = *self;
+        verdict::judge(&Context { review: &review, cluster, catalog, attempt: None, checks, settings: &settings, now })
     }
 
     /// The findings of a verdict that count: what an override opened is settled, and what a policy lets pass where

@@ -22,6 +22,7 @@ use crate::audit::conflict::{Conflict, Detector};
 use crate::audit::{Audit, Report, audit};
 use crate::events::{Events, Notice};
 use crate::facts::Facts;
+use crate::fetch::Lookups;
 use crate::inputs::{Cache, Known};
 use crate::metrics::Metrics;
 use crate::settings::Settings;
@@ -50,6 +51,7 @@ struct Inner {
     facts: Facts,
     settings: Settings,
     events: Events,
+    lookups: Option<Lookups>,
     findings: Family<FindingLabels, Gauge>,
     missing: Gauge,
     last_run: Gauge,
@@ -69,11 +71,12 @@ struct Memory {
 
 impl Patrol {
     #[must_use]
-    pub fn new(facts: Facts, settings: Settings, metrics: &Metrics, events: Events) -> Self {
+    pub fn new(facts: Facts, settings: Settings, metrics: &Metrics, events: Events, lookups: Option<Lookups>) -> Self {
         let inner = Inner {
             facts,
             settings,
             events,
+            lookups,
             findings: Family::default(),
             missing: Gauge::default(),
             last_run: Gauge::default(),
@@ -131,7 +134,8 @@ fn jitter() -> Duration {
 impl Inner {
     fn round(&self, memory: &mut Memory, now: Timestamp) {
         let (cluster, catalog) = (self.facts.snapshot(), self.facts.catalog());
-        let all = Audit { cluster: &cluster, catalog: &catalog, settings: &self.settings, now };
+        let checks = self.lookups.as_ref().map(|lookups| lookups.source.components.checks()).unwrap_or_default();
+        let all = Audit { cluster: &cluster, catalog: &catalog, checks: &checks, settings: &self.settings, now };
         let conflicts = memory.detector.observe(&all);
         let report = audit(all);
         let mut standing = BTreeSet::new();
@@ -229,7 +233,7 @@ mod tests {
         write(dir.path(), "version.json", &version(json!({"image": "registry.example/ocp/release:4.18.20"})));
         let metrics = Metrics::new();
         let facts = Facts::from_state(dir.path().to_owned(), vec![]);
-        let patrol = Patrol::new(facts.clone(), Settings::default(), &metrics, Events::new(&metrics, None));
+        let patrol = Patrol::new(facts.clone(), Settings::default(), &metrics, Events::new(&metrics, None), None);
         let mut memory = Memory::default();
         patrol.0.round(&mut memory, Timestamp::now());
         let line = r#"airgate_audit_findings{policy="digest-only",outcome="deny"}"#;

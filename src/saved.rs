@@ -13,7 +13,7 @@ pub use directory::{Refused, write};
 pub use replay::{Replay, Request};
 
 use crate::cluster::Missing;
-use crate::resource::Resource;
+use crate::resource::{self, Resource};
 
 /// What is to be saved of one resource.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,23 +33,57 @@ pub type Objects = Vec<(&'static Resource, Saved)>;
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 impl Saved {
+    /// Two selections of the objects of one kind as one.
+    #[must_use]
+    pub(crate) fn with(self, other: Self) -> Self {
+        let both = |mut one: Vec<Value>, other: Vec<Value>| {
+            one.extend(other);
+            one
+        };
+        match (self, other) {
+            (Self::Whole(one), Self::Whole(other)) => Self::Whole(both(one, other)),
+            (Self::Whole(one) | Self::Part(one), Self::Whole(other) | Self::Part(other)) => {
+                Self::Part(both(one, other))
+            }
+            (Self::Absent, other) | (other, Self::Absent) => other,
+            (Self::Whole(one) | Self::Part(one), Self::Unknown(_)) if !one.is_empty() => Self::Part(one),
+            (Self::Unknown(_), Self::Whole(other) | Self::Part(other)) if !other.is_empty() => Self::Part(other),
+            (unknown @ Self::Unknown(_), _) | (_, unknown) => unknown,
+        }
+    }
+
     /// Objects as they may leave the cluster: without managedFields, and of a resource whose content is of no use
     /// without the copy of it that client-side apply leaves in the metadata. Secrets do not leave it.
     #[must_use]
-    pub fn cleaned(self, of: &Resource) -> Self {
+    pub(crate) fn cleaned(self, of: &Resource) -> Self {
         if of.kind == "Secret" {
             return Self::Unknown(Missing {
                 why: "airgate saves no Secrets".into(),
                 remedy: "judge requests about them on the cluster itself".into(),
             });
         }
-        let clean = |objects: Vec<Value>| objects.into_iter().map(|object| cleaned(object, of)).collect();
+        let clean = |objects: Vec<Value>| {
+            objects.into_iter().filter(|object| read(object, of)).map(|object| cleaned(object, of)).collect()
+        };
         match self {
             Self::Whole(objects) => Self::Whole(clean(objects)),
             Self::Part(objects) => Self::Part(clean(objects)),
             other => other,
         }
     }
+}
+
+/// Whether airgate reads this object of a kind of which it does not read all.
+fn read(object: &Value, of: &Resource) -> bool {
+    let metadata = &object["metadata"];
+    resource::read().filter(|selection| selection.same_kind(of)).any(|selection| {
+        match (selection.singleton, selection.label) {
+            _ if selection.namespace.is_none() => true,
+            (Some(name), _) => metadata["name"] == name,
+            (None, Some(label)) => metadata["labels"].get(label).is_some(),
+            (None, None) => true,
+        }
+    })
 }
 
 fn cleaned(mut object: Value, of: &Resource) -> Value {

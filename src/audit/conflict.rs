@@ -3,9 +3,11 @@
 //! A validating webhook sees neither of two concurrent writes stored (settled question 15), so this looks at what was
 //! stored in the end: a release that left the InternalReleaseImage while something came to need it.
 
+use jiff::Timestamp;
 use serde::Serialize;
 
 use super::Audit;
+use crate::breakglass::{self, Override};
 use crate::bundle::{self, Bundle, Match};
 use crate::cluster::Fact;
 use crate::retain::{self, Holder, Kept};
@@ -21,6 +23,8 @@ pub struct Detector {
     /// `None` before the InternalReleaseImage was known.
     present: Option<Vec<Bundle>>,
     dropped: Vec<Bundle>,
+    /// The override on the InternalReleaseImage as it was last seen.
+    annotation: String,
 }
 
 /// A release in use that has just left.
@@ -51,12 +55,20 @@ impl Detector {
         };
         let here = |bundle: &Bundle| now_present.iter().any(|present| present.name == bundle.name);
         self.dropped.retain(|bundle| !here(bundle));
+        let annotation = cluster.internal_release_image.known().map(|iri| &*iri.metadata.annotations.airgate_override);
+        let sanctioned =
+            [annotation.unwrap_or_default(), &*self.annotation].map(|text| opened(text, audit.now)).concat();
         for bundle in self.present.iter().flatten().filter(|bundle| !here(bundle)) {
+            // Somebody has taken responsibility for it, and that is on record.
+            if sanctioned.contains(&bundle.name) {
+                continue;
+            }
             if self.dropped.len() == REMEMBERED {
                 self.dropped.remove(0);
             }
             self.dropped.push(bundle.clone());
         }
+        annotation.unwrap_or_default().clone_into(&mut self.annotation);
         self.present = Some(now_present);
         self.conflicts(audit, gone)
     }
@@ -81,6 +93,14 @@ impl Detector {
         let in_use = kept.iter().filter(|kept| kept.level() == Retain::InUse && holds(present, kept).is_none());
         in_use.filter_map(|kept| Some(conflict(kept, holds(&self.dropped, kept)?, gone))).collect()
     }
+}
+
+/// The bundles that an override lets go.
+fn opened(annotation: &str, now: Timestamp) -> Vec<String> {
+    let Override::Entries(entries) = Override::parse(annotation) else { return vec![] };
+    let entries = entries.into_iter();
+    let opens = entries.filter(|e| e.policy == "release-in-use" && breakglass::in_force(e.expires, now));
+    opens.map(|entry| entry.target).collect()
 }
 
 fn conflict(kept: &Kept, bundle: String, gone: bool) -> Conflict {

@@ -32,11 +32,9 @@ fn iri(releases: &[(&str, char)]) -> Value {
 }
 
 fn cluster(objects: Vec<Value>) -> Snapshot {
-    let plurals =
-        ["internalreleaseimages", "machineconfignodes", "machineconfigpools", "machineconfigs", "infrastructures"];
+    let plurals = crate::resource::ALL.into_iter().map(|of| of.plural).filter(|plural| *plural != "clusterversions");
     let has = |kind: &str| objects.iter().any(|object| object["kind"] == kind);
     let absent: Vec<String> = plurals
-        .into_iter()
         .filter(|plural| *plural != "internalreleaseimages" || !has("InternalReleaseImage"))
         .map(str::to_owned)
         .collect();
@@ -56,7 +54,8 @@ fn catalog() -> Catalog {
 /// Policy, outcome and a part of the message of everything found, and the facts that were missing.
 fn check(cluster: &Snapshot, catalog: &Catalog, expected: &[(&str, &str, &str)], missing: &[&str]) {
     let settings = Settings { mode: ServerMode::Audit, ..Settings::default() };
-    let report = audit(Audit { cluster, catalog, settings: &settings, now: NOW.parse().unwrap() });
+    let report =
+        audit(Audit { cluster, catalog, checks: &Checks::new(), settings: &settings, now: NOW.parse().unwrap() });
     let found: Vec<_> = report.findings.iter().map(|f| (f.policy, f.outcome.as_str())).collect();
     let wanted: Vec<_> = expected.iter().map(|(policy, outcome, _)| (*policy, *outcome)).collect();
     assert_eq!(found, wanted, "{report:#?}");
@@ -154,7 +153,8 @@ fn watch(steps: &[(Snapshot, &[&str])]) {
     let (settings, mut detector, catalog) = (Settings::default(), Detector::default(), catalog());
     for (step, (cluster, expected)) in steps.iter().enumerate() {
         let now = NOW.parse().unwrap();
-        let found = detector.observe(&Audit { cluster, catalog: &catalog, settings: &settings, now });
+        let found =
+            detector.observe(&Audit { cluster, catalog: &catalog, checks: &Checks::new(), settings: &settings, now });
         assert_eq!(found.iter().map(|c| &*c.release).collect::<Vec<_>>(), *expected, "step {step}: {found:#?}");
     }
 }
@@ -185,6 +185,12 @@ fn steps_that_undo_each_other_are_seen_in_either_order() {
     // Gone as a whole; and what was never there has not left.
     watch(&[(state(&asked, &both), quiet), (cluster(vec![asked.clone()]), &["4.18.12", "4.18.20"])]);
     watch(&[(state(&asked, &one), quiet), (state(&asked, &one), quiet)]);
+    // Whoever used an override said so.
+    let mut sanctioned = both.clone();
+    let entry = json!({"policy": "release-in-use", "from": "cluster", "target": "ocp-release-bundle-4.18.20-x86_64",
+        "reason": "r", "expires": "2026-12-01T13:00:00Z"});
+    sanctioned["metadata"]["annotations"] = json!({breakglass::ANNOTATION: entry.to_string()});
+    watch(&[(state(&asked, &sanctioned), quiet), (state(&asked, &one), quiet)]);
     let mut taken_up = asked.clone();
     taken_up["status"]["desired"] = json!({"version": "4.18.20", "image": image('2')});
     let text = |version: &Value| {
@@ -192,7 +198,13 @@ fn steps_that_undo_each_other_are_seen_in_either_order() {
         let (settings, catalog, now) = (Settings::default(), catalog(), NOW.parse().unwrap());
         let mut found = vec![];
         for cluster in [state(version, &both), state(version, &one)] {
-            found = detector.observe(&Audit { cluster: &cluster, catalog: &catalog, settings: &settings, now });
+            found = detector.observe(&Audit {
+                cluster: &cluster,
+                catalog: &catalog,
+                checks: &Checks::new(),
+                settings: &settings,
+                now,
+            });
         }
         found.remove(0).message
     };

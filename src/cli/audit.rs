@@ -10,6 +10,7 @@ use super::output::{Colour, line, note, paint};
 use super::source::{SourceArgs, Sources, now};
 use crate::audit::{Audit, Report, audit};
 use crate::problem::Problem;
+use crate::release::completeness::Checks;
 use crate::text::counted;
 use crate::verdict;
 
@@ -45,7 +46,9 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode> {
     let now = now(args.now.as_deref())?;
     let sources = Sources::read(&args.source)?;
     let (cluster, catalog, problems) = (sources.snapshot(), sources.catalog(), sources.problems());
-    let report = audit(Audit { cluster: &cluster, catalog: &catalog, settings: &sources.settings, now });
+    let checks = Checks::new();
+    let report =
+        audit(Audit { cluster: &cluster, catalog: &catalog, checks: &checks, settings: &sources.settings, now });
     match args.output {
         Format::Json => line(&serde_json::to_string(&Document { report: &report, problems: &problems })?),
         Format::Yaml => {

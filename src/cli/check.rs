@@ -15,6 +15,7 @@ use crate::answer::Response;
 use crate::engine::{self, Facts};
 use crate::inputs::{self, Known};
 use crate::problem::Problem;
+use crate::release::Attempt;
 use crate::review::BadInput;
 use crate::saved::Replay;
 use crate::verdict::{Finding, Result as Outcome};
@@ -94,7 +95,7 @@ pub fn run(args: CheckArgs) -> Result<ExitCode> {
     let now = now(common.now.as_deref())?;
     let sources = Sources::read(&common.source)?;
     let (snapshot, catalog, problems) = (sources.snapshot(), sources.catalog(), sources.problems());
-    let facts = Facts { cluster: &snapshot, catalog: &catalog, settings: &sources.settings, now };
+    let facts = Facts::of(&snapshot, &catalog, &sources.settings, now);
     note_problems(&problems, common.output);
     let mut codes = vec![];
     let several = inputs.len() > 1;
@@ -103,7 +104,10 @@ pub fn run(args: CheckArgs) -> Result<ExitCode> {
         if several && common.output == Format::Text {
             line(&paint(Colour::Bold, &format!("# {about}")));
         }
-        let report = input.body(&sources).map_or_else(Report::NoReview, |body| judge(&body, facts));
+        let report = input.body(&sources).map_or_else(Report::NoReview, |body| {
+            let attempt = look_up(&body, &sources, facts);
+            judge(&body, Facts { catalog: &sources.catalog(), attempt: attempt.as_ref(), ..facts })
+        });
         report.print(common.output, &about, &problems)?;
         codes.push(report.code());
     }
@@ -134,6 +138,13 @@ pub enum Report {
     Judged { outcome: Outcome, response: Response, findings: Vec<Finding> },
     Unanswerable(BadInput),
     NoReview(NoReview),
+}
+
+/// Reads the release that the verdict wants, where that could change it; the catalog has it then.
+pub fn look_up(body: &[u8], sources: &Sources, facts: Facts<'_>) -> Option<Attempt> {
+    let judged = engine::judge(body, facts).ok()?;
+    let want = judged.verdict.wants.first().filter(|_| judged.verdict.result != Outcome::Deny)?;
+    sources.look_up(want)
 }
 
 pub fn judge(body: &[u8], facts: Facts<'_>) -> Report {

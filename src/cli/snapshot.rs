@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
 use clap::{Args, Subcommand};
@@ -14,6 +13,7 @@ use super::output::{Format, line, note};
 use super::request::{Input, PatchArgs, UpgradeArgs, read};
 use super::source::{SourceArgs, Sources, now};
 use crate::action::{Action, Target};
+use crate::engine::Facts;
 use crate::release::Catalog;
 use crate::saved::{self, Objects, Replay, Saved};
 use crate::text::counted;
@@ -93,10 +93,14 @@ fn replay(input: Input, sources: &Sources, now: Timestamp) -> Result<Replay> {
     let review: Value = serde_json::from_slice(&request)?;
     let kind = review["request"]["kind"]["kind"].as_str().unwrap_or_default();
     ensure!(kind != "Secret", "the request is about a Secret, and airgate saves no Secrets");
+    let (snapshot, catalog) = (sources.snapshot(), sources.catalog());
+    let attempt = check::look_up(&request, sources, Facts::of(&snapshot, &catalog, &sources.settings, now));
+    drop(catalog);
     Ok(Replay {
         request,
-        snapshot: (*sources.snapshot()).clone(),
-        catalog: Arc::try_unwrap(sources.catalog()).unwrap_or_else(|shared| Catalog::new(shared.entries().cloned())),
+        snapshot: (*snapshot).clone(),
+        attempt,
+        catalog: Catalog::clone(&sources.catalog()),
         settings: sources.settings.clone(),
         now,
         problems: vec![],

@@ -28,6 +28,12 @@ macro_rules! each_fact {
             machine_config_pools,
             rendered_releases,
             infrastructure,
+            image_digest_mirror_sets,
+            image_tag_mirror_sets,
+            image_content_source_policies,
+            image_config,
+            release_signatures,
+            release_verification,
         } = $snapshot;
         $visit($with, resource::CLUSTER_VERSIONS.plural, cluster_version);
         $visit($with, resource::INTERNAL_RELEASE_IMAGES.plural, internal_release_image);
@@ -35,6 +41,12 @@ macro_rules! each_fact {
         $visit($with, resource::MACHINE_CONFIG_POOLS.plural, machine_config_pools);
         $visit($with, resource::MACHINE_CONFIGS.plural, rendered_releases);
         $visit($with, resource::INFRASTRUCTURES.plural, infrastructure);
+        $visit($with, resource::IMAGE_DIGEST_MIRROR_SETS.plural, image_digest_mirror_sets);
+        $visit($with, resource::IMAGE_TAG_MIRROR_SETS.plural, image_tag_mirror_sets);
+        $visit($with, resource::IMAGE_CONTENT_SOURCE_POLICIES.plural, image_content_source_policies);
+        $visit($with, resource::IMAGE_CONFIGS.plural, image_config);
+        $visit($with, resource::RELEASE_SIGNATURES.plural, release_signatures);
+        $visit($with, "release-verification", release_verification);
     };
 }
 

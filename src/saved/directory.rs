@@ -117,6 +117,8 @@ fn files(objects: &Objects, replay: Option<&Replay>) -> Result<Vec<(String, Stri
     let mut absent = vec![];
     for (of, saved) in objects {
         match saved {
+            // A List without items does not say of which namespace it is.
+            Saved::Whole(objects) if objects.is_empty() && of.namespace.is_some() => absent.push(of.full_name()),
             Saved::Whole(objects) => files.push((file_of(of), yaml(&list(of, objects))?)),
             // Without a List: nothing may say that these are all.
             Saved::Part(objects) => {

@@ -17,9 +17,11 @@ use crate::files::{Limits, read_documents, read_named};
 use crate::inputs::Known;
 use crate::policies::POLICIES;
 use crate::problem::Problem;
-use crate::release::{Catalog, Release, Source};
+use crate::pullspec::Digest;
+use crate::release::{Attempt, AttemptEnd, Catalog, Component, Release, Source};
 use crate::settings::{PolicySettings, Settings};
 use crate::state::State;
+use crate::version::Version;
 
 pub(super) const REQUEST: &str = "request.json";
 pub(super) const CONFIG: &str = "config.yaml";
@@ -39,6 +41,8 @@ pub struct Replay {
     pub request: Request,
     pub snapshot: Snapshot,
     pub catalog: Catalog,
+    /// What reading the release that the request wants came to.
+    pub attempt: Option<Attempt>,
     pub settings: Settings,
     pub now: Timestamp,
     /// What is not as it was saved, or could not be read.
@@ -58,6 +62,8 @@ struct Document {
     facts: BTreeMap<String, Origin>,
     /// Of the entries in the catalog, one by one.
     releases: Vec<ReleaseOrigin>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    attempt: Option<SavedAttempt>,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
@@ -66,6 +72,64 @@ struct ReleaseOrigin {
     source: String,
     read_at: Timestamp,
     verified: bool,
+    /// The names of its components, which a catalog file leaves out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    components: Vec<String>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct SavedAttempt {
+    digest: String,
+    end: SavedEnd,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+enum SavedEnd {
+    Failed(String),
+    Reading(String),
+    Shard { version: String, origin: ReleaseOrigin },
+}
+
+impl From<&Source> for ReleaseOrigin {
+    fn from(source: &Source) -> Self {
+        let Source { name, read_at, verified } = source;
+        Self { source: name.to_string(), read_at: *read_at, verified: *verified, components: vec![] }
+    }
+}
+
+impl From<&ReleaseOrigin> for Source {
+    fn from(origin: &ReleaseOrigin) -> Self {
+        Self { name: Arc::from(&*origin.source), read_at: origin.read_at, verified: origin.verified }
+    }
+}
+
+impl From<&Attempt> for SavedAttempt {
+    fn from(attempt: &Attempt) -> Self {
+        let end = match &attempt.end {
+            AttemptEnd::Failed(why) => SavedEnd::Failed(why.to_string()),
+            AttemptEnd::Reading(from) => SavedEnd::Reading(from.to_string()),
+            AttemptEnd::Shard { version, source } => {
+                SavedEnd::Shard { version: version.to_string(), origin: source.into() }
+            }
+        };
+        Self { digest: attempt.digest.to_string(), end }
+    }
+}
+
+impl SavedAttempt {
+    /// `None` where somebody has edited it into what it cannot be.
+    fn attempt(&self) -> Option<Attempt> {
+        let end = match &self.end {
+            SavedEnd::Failed(why) => AttemptEnd::Failed(Arc::from(&**why)),
+            SavedEnd::Reading(from) => AttemptEnd::Reading(Arc::from(&**from)),
+            SavedEnd::Shard { version, origin } => {
+                AttemptEnd::Shard { version: Version::parse(version)?, source: origin.into() }
+            }
+        };
+        Some(Attempt { digest: Digest::parse(&self.digest)?, end })
+    }
 }
 
 impl Replay {
@@ -76,16 +140,16 @@ impl Replay {
 
     #[must_use]
     pub fn facts(&self) -> Facts<'_> {
-        Facts { cluster: &self.snapshot, catalog: &self.catalog, settings: &self.settings, now: self.now }
+        let facts = Facts::of(&self.snapshot, &self.catalog, &self.settings, self.now);
+        Facts { attempt: self.attempt.as_ref(), ..facts }
     }
 
     /// Files by name; a text is written as it is.
     pub(super) fn files(&self) -> Vec<(String, Value)> {
         let releases: Vec<&Release> = self.catalog.entries().collect();
         let origin = |release: &&Release| ReleaseOrigin {
-            source: release.source.name.to_string(),
-            read_at: release.source.read_at,
-            verified: release.source.verified,
+            components: release.components.iter().flat_map(|all| all.iter()).map(|one| one.name.clone()).collect(),
+            ..ReleaseOrigin::from(&release.source)
         };
         let document = Document {
             api_version: API_VERSION.into(),
@@ -94,6 +158,7 @@ impl Replay {
             inputs: self.inputs(),
             facts: self.snapshot.origins(),
             releases: releases.iter().map(origin).collect(),
+            attempt: self.attempt.as_ref().map(SavedAttempt::from),
         };
         let entries: Vec<Value> = releases.into_iter().map(entry).collect();
         let request = String::from_utf8_lossy(&self.request).into_owned();
@@ -140,16 +205,19 @@ impl Replay {
             .map_err(|fault| format!("{} {fault}", place(&name)))?;
         let mut problems = state.problems().to_vec();
         let catalog = if releases.len() == document.releases.len() {
-            Catalog::new(releases.into_iter().zip(document.releases).map(|(release, origin)| {
-                let ReleaseOrigin { source, read_at, verified } = origin;
-                Release { source: Source { name: Arc::from(source), read_at, verified }, ..release }
+            let both = releases.into_iter().zip(&document.releases);
+            Catalog::new(both.map(|(release, origin)| Release {
+                source: origin.into(),
+                components: named(release.components.as_deref(), &origin.components),
+                ..release
             }))
         } else {
             problems
                 .push(Problem::new(place(&name), "has other releases than were saved; they count as this file's word"));
             Catalog::new(releases)
         };
-        let mut replay = Self { request, snapshot, catalog, settings, now: document.now, problems };
+        let attempt = document.attempt.as_ref().and_then(SavedAttempt::attempt);
+        let mut replay = Self { request, snapshot, catalog, attempt, settings, now: document.now, problems };
         let inputs = replay.inputs();
         if inputs != document.inputs {
             let what = format!("the inputs are not those that were saved: {inputs}, were {}", document.inputs);
@@ -159,8 +227,15 @@ impl Replay {
     }
 }
 
+fn named(components: Option<&[Component]>, names: &[String]) -> Option<Arc<[Component]>> {
+    let names = names.iter().cloned().chain(std::iter::repeat(String::new()));
+    let named =
+        components?.iter().zip(names).map(|(component, name)| Component { name, image: component.image.clone() });
+    Some(named.collect())
+}
+
 fn entry(release: &Release) -> Value {
-    let texts = |list: &[crate::pullspec::Digest]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let texts = |list: &[Digest]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
     let mut entry = json!({"digest": release.digest.to_string(), "version": release.version.to_string()});
     if let Some(previous) = &release.previous {
         entry["previous"] = previous.iter().map(ToString::to_string).collect();
@@ -172,7 +247,7 @@ fn entry(release: &Release) -> Value {
         entry["shards"] = json!(texts(&release.shards));
     }
     if let Some(components) = &release.components {
-        entry["components"] = components.iter().map(ToString::to_string).collect();
+        entry["components"] = components.iter().map(|component| component.image.clone()).collect();
     }
     entry
 }

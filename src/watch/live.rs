@@ -43,11 +43,19 @@ pub async fn live_read(client: &Client, deadline: Instant) -> LiveFacts {
 
 /// Reads every fact once, for a command that does not watch.
 pub async fn read_once(client: &Client, deadline: Instant) -> Snapshot {
-    let (live, image, nodes, infrastructure) = tokio::join!(
+    let (live, image, nodes, infrastructure, signatures, verification) = tokio::join!(
         live_read(client, deadline),
         read(client, kind::internal_release_image(), deadline),
         read(client, kind::machine_config_nodes(), deadline),
         read(client, kind::infrastructure(), deadline),
+        read(client, kind::release_signatures(), deadline),
+        read(client, kind::release_verification(), deadline),
+    );
+    let (digest_mirrors, tag_mirrors, content_sources, image_config) = tokio::join!(
+        read(client, kind::image_digest_mirror_sets(), deadline),
+        read(client, kind::image_tag_mirror_sets(), deadline),
+        read(client, kind::image_content_source_policies(), deadline),
+        read(client, kind::image_config(), deadline),
     );
     let mut snapshot = Snapshot {
         cluster_version: live.cluster_version,
@@ -58,6 +66,12 @@ pub async fn read_once(client: &Client, deadline: Instant) -> Snapshot {
     image(&mut snapshot);
     nodes(&mut snapshot);
     infrastructure(&mut snapshot);
+    digest_mirrors(&mut snapshot);
+    tag_mirrors(&mut snapshot);
+    content_sources(&mut snapshot);
+    image_config(&mut snapshot);
+    signatures(&mut snapshot);
+    verification(&mut snapshot);
     snapshot
 }
 
@@ -85,7 +99,7 @@ pub async fn get(client: &Client, resource: &ResourceId, name: &str, deadline: I
 
 /// Reads the objects of every resource whole, to be saved.
 pub async fn save(client: &Client, deadline: Instant) -> saved::Objects {
-    let reads = resource::ALL.into_iter().map(async |of| {
+    let reads = resource::read().map(async |of| {
         let list = |endpoint: Endpoint| objects_of(of, endpoint).boxed();
         let saved = match in_some_version(client, of, deadline, &list).await {
             Ok(Some(objects)) => Saved::Whole(objects),
@@ -94,7 +108,12 @@ pub async fn save(client: &Client, deadline: Instant) -> saved::Objects {
         };
         (of, saved.cleaned(of))
     });
-    futures::future::join_all(reads).await
+    let read = futures::future::join_all(reads).await;
+    let all = resource::ALL.into_iter().map(|of| {
+        let selections = read.iter().filter(|(other, _)| other.same_kind(of)).map(|(_, saved)| saved.clone());
+        (of, selections.reduce(Saved::with).unwrap_or(Saved::Absent))
+    });
+    all.collect()
 }
 
 async fn objects_of(of: &'static Resource, endpoint: Endpoint) -> Result<Vec<Value>, Failure> {

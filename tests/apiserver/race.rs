@@ -73,8 +73,8 @@ fn a_removal_and_an_upgrade_that_were_judged_at_once_are_noticed_and_can_be_undo
     for part in ["4.18.20", "it is the pending update target", "/spec/releases/-", "oc adm upgrade --clear"] {
         assert!(message.contains(part), "{part} is not in {message}");
     }
-    assert_eq!(guard.metric("airgate_invalidated_steps_total"), 1);
-    assert_eq!(guard.metric("airgate_invalidated_steps_standing"), 1);
+    assert_eq!(guard.count("airgate_invalidated_steps_total"), 1);
+    assert_eq!(guard.count("airgate_invalidated_steps_standing"), 1);
     let status = guard.statusz();
     assert_eq!(status["audit"]["invalidated"][0]["release"], "4.18.20", "{:#}", status["audit"]);
     let log = std::fs::read_to_string(guard.testbed.dir().join("airgate.log")).unwrap();
@@ -85,8 +85,8 @@ fn a_removal_and_an_upgrade_that_were_judged_at_once_are_noticed_and_can_be_undo
     let (_, rest) = message.split_once(" -p '").unwrap();
     let patch = rest.split_once('\'').unwrap().0;
     guard.testbed.kubectl(["patch", "internalreleaseimage", "cluster", "--type", "json", "-p", patch]).success();
-    eventually("nothing stands any more", || (guard.metric("airgate_invalidated_steps_standing") == 0).then_some(()));
-    assert_eq!(guard.metric("airgate_invalidated_steps_total"), 1);
+    eventually("nothing stands any more", || (guard.count("airgate_invalidated_steps_standing") == 0).then_some(()));
+    assert_eq!(guard.count("airgate_invalidated_steps_total"), 1);
     assert_eq!(invalidated(&guard).len(), 1, "one Event for one conflict");
 }
 
@@ -111,7 +111,7 @@ fn what_is_stored_is_audited() {
         guard.api.merge(VERSION, &target).success();
     });
     let series = r#"airgate_audit_findings{policy="upgrade-path",outcome="deny"}"#;
-    eventually("a round has found it", || (guard.metric(series) == 1).then_some(()));
+    eventually("a round has found it", || (guard.count(series) == 1).then_some(()));
     let status = guard.statusz();
     assert_eq!(status["audit"]["findings"][0]["policy"], "upgrade-path", "{:#}", status["audit"]);
     let (code, report) = audit();
@@ -126,6 +126,6 @@ fn what_is_stored_is_audited() {
         events.contains("upgrade-path (deny): 4.18.12 cannot go straight to 4.19.9").then_some(())
     });
     guard.api.merge(VERSION, &json!({"spec": {"desiredUpdate": null}})).success();
-    eventually("it is gone", || (guard.metric(series) == 0).then_some(()));
+    eventually("it is gone", || (guard.count(series) == 0).then_some(()));
     guard.register();
 }

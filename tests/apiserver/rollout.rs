@@ -31,14 +31,14 @@ fn check(guard: &mut Guard, config: Value, code: u16, warned: bool, recorded: &s
     guard.reset();
     let enforced = if code == 200 { "false" } else { "true" };
     let series = format!(r#"airgate_findings_total{{policy="upgrade-path",outcome="deny",enforced="{enforced}"}}"#);
-    let before = guard.metric(&series);
+    let before = guard.count(&series);
     let (answer, record) = upgrade(guard);
     assert_eq!(answer.code, code, "{config}: {answer:?}");
     assert!(record.starts_with(recorded), "{config}: {record}");
     let warning = answer.warnings.iter().find(|warning| warning.contains("4.19.9"));
     assert_eq!(warning.is_some(), warned, "{config}: {answer:?}");
     assert!(warning.is_none_or(|warning| warning.contains("upgrade-path would deny this")), "{warning:?}");
-    assert_eq!(guard.metric(&series), before + 1, "{config}: {series}");
+    assert_eq!(guard.count(&series), before + 1, "{config}: {series}");
 }
 
 #[test]

@@ -12,6 +12,8 @@ use airgate::audit::conflict::Detector;
 use airgate::cluster::Snapshot;
 use airgate::engine::{self, Facts};
 use airgate::release::Catalog;
+use airgate::release::completeness::Checks;
+use airgate::resource;
 use airgate::settings::{Retain, Settings};
 use airgate::state::State;
 use jiff::Timestamp;
@@ -141,7 +143,9 @@ impl Site {
     }
 
     fn snapshot(&self, stored: &Stored) -> Snapshot {
-        let mut absent = vec!["machineconfignodes", "machineconfigpools", "machineconfigs", "infrastructures"];
+        let known = ["clusterversions", "internalreleaseimages"];
+        let mut absent: Vec<&str> =
+            resource::ALL.into_iter().map(|of| of.plural).filter(|plural| !known.contains(plural)).collect();
         let mut objects = vec![version(stored)];
         if stored.bundles.is_empty() {
             absent.push("internalreleaseimages");
@@ -159,7 +163,7 @@ impl Site {
     fn admits(&self, step: Step, stored: &Stored, view: &Stored, live: bool) -> bool {
         let body = step.review(stored).to_string();
         let judge = |cluster: &Snapshot| {
-            let facts = Facts { cluster, catalog: &self.catalog, settings: &self.settings, now: self.now };
+            let facts = Facts::of(cluster, &self.catalog, &self.settings, self.now);
             engine::judge(body.as_bytes(), facts).unwrap().verdict
         };
         let seen = self.snapshot(view);
@@ -284,7 +288,13 @@ impl Site {
         let mut conflicts = vec![];
         for state in states {
             let cluster = self.snapshot(state);
-            let all = Audit { cluster: &cluster, catalog: &self.catalog, settings: &self.settings, now: self.now };
+            let all = Audit {
+                cluster: &cluster,
+                catalog: &self.catalog,
+                checks: &Checks::new(),
+                settings: &self.settings,
+                now: self.now,
+            };
             conflicts = detector.observe(&all);
         }
         !conflicts.is_empty()
