@@ -77,6 +77,7 @@ fn reviews(criterion: &mut Criterion, bodies: &[Body]) {
                     cluster: &cluster,
                     catalog: &catalog,
                     attempt: None,
+                    checks: facts.checks,
                     settings: &settings,
                     now,
                 })

@@ -32,12 +32,9 @@ fn iri(releases: &[(&str, char)]) -> Value {
 }
 
 fn cluster(objects: Vec<Value>) -> Snapshot {
-    let plurals = crate::resource::ALL.into_iter().map(|of| of.plural).filter(|plural| *plural != "clusterversions");
+    let others = crate::resource::ALL.into_iter().filter(|of| **of != crate::resource::CLUSTER_VERSIONS);
     let has = |kind: &str| objects.iter().any(|object| object["kind"] == kind);
-    let absent: Vec<String> = plurals
-        .filter(|plural| *plural != "internalreleaseimages" || !has("InternalReleaseImage"))
-        .map(str::to_owned)
-        .collect();
+    let absent: Vec<String> = others.filter(|of| !has(of.kind)).map(crate::resource::Resource::full_name).collect();
     let state = State::from_documents("cluster.yaml", objects, &absent, NOW.parse().unwrap());
     assert!(state.problems().is_empty(), "{:?}", state.problems());
     state.snapshot()

@@ -143,16 +143,15 @@ impl Site {
     }
 
     fn snapshot(&self, stored: &Stored) -> Snapshot {
-        let known = ["clusterversions", "internalreleaseimages"];
-        let mut absent: Vec<&str> =
-            resource::ALL.into_iter().map(|of| of.plural).filter(|plural| !known.contains(plural)).collect();
+        let known = ["ClusterVersion", "InternalReleaseImage"];
+        let others = resource::ALL.into_iter().filter(|of| !known.contains(&of.kind));
+        let mut absent: Vec<String> = others.map(resource::Resource::full_name).collect();
         let mut objects = vec![version(stored)];
         if stored.bundles.is_empty() {
-            absent.push("internalreleaseimages");
+            absent.push("internalreleaseimages".into());
         } else {
             objects.push(image(stored));
         }
-        let absent: Vec<String> = absent.into_iter().map(str::to_owned).collect();
         let state = State::from_documents("cluster", objects, &absent, self.now);
         assert!(state.problems().is_empty(), "{:?}", state.problems());
         state.snapshot()
