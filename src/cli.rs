@@ -6,6 +6,7 @@ mod completion;
 mod demo;
 mod manifests;
 mod output;
+mod override_step;
 mod policies;
 mod release;
 mod serve;
@@ -30,6 +31,8 @@ enum Verb {
     Serve(serve::ServeArgs),
     /// Judge a request, an object or a planned step without sending it anywhere
     Check(check::CheckArgs),
+    /// Show what an override would open, and set it: the way out in an emergency
+    Override(override_step::OverrideArgs),
     /// Run policy cases
     Test(test::TestArgs),
     /// List the policies, or explain one
@@ -58,6 +61,7 @@ pub fn run() -> ExitCode {
         Verb::Demo(args) => demo::run(&args),
         Verb::Certs(args) => certs::run(&args),
         Verb::Check(args) => check::run(args),
+        Verb::Override(args) => override_step::run(args),
         Verb::Test(args) => test::run(&args),
         Verb::Policies(args) => policies::run(&args),
         Verb::Release(args) => release::run(&args),

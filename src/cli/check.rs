@@ -37,14 +37,14 @@ pub struct CheckArgs {
 }
 
 #[derive(Debug, Args)]
-struct CommonArgs {
+pub(super) struct CommonArgs {
     #[command(flatten)]
-    source: SourceArgs,
+    pub source: SourceArgs,
     /// Judge as of this moment
     #[arg(long, value_name = "RFC3339")]
-    now: Option<String>,
+    pub now: Option<String>,
     #[arg(short, long, value_enum, default_value = "text")]
-    output: Format,
+    pub output: Format,
 }
 
 #[derive(Debug, Subcommand)]
@@ -100,7 +100,7 @@ struct UpgradeArgs {
 }
 
 #[derive(Debug, Args)]
-struct PatchArgs {
+pub(super) struct PatchArgs {
     /// RESOURCE/NAME
     #[arg(value_parser = Target::parse)]
     target: Target,
@@ -131,7 +131,7 @@ impl Input {
     fn about(&self) -> String {
         match self {
             Self::Action(action) => {
-                action.target().map(|target| format!("{}/{}", target.resource, target.name)).unwrap_or_default()
+                action.target().map(|target| target.to_string()).unwrap_or_default()
             }
             Self::Review(body) => {
                 let review: Value = serde_json::from_slice(body).unwrap_or_default();
@@ -148,9 +148,9 @@ impl Input {
     }
 }
 
-const EXIT_DENIED: u8 = 1;
+pub(super) const EXIT_DENIED: u8 = 1;
 const EXIT_BAD_INPUT: u8 = 2;
-const EXIT_UNKNOWN: u8 = 3;
+pub(super) const EXIT_UNKNOWN: u8 = 3;
 
 pub fn run(args: CheckArgs) -> Result<ExitCode> {
     let (inputs, common) = match args.form {
@@ -303,7 +303,7 @@ impl From<UpgradeArgs> for UpgradeFlags {
 }
 
 impl PatchArgs {
-    fn action(self) -> Result<Action> {
+    pub fn action(self) -> Result<Action> {
         let mut documents = from_yaml(&self.patch).map_err(|error| anyhow::anyhow!("the patch {error}"))?;
         let (Some(value), true) = (documents.pop(), documents.is_empty()) else { bail!("the patch is empty") };
         let patch = match self.kind {

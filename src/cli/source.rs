@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use jiff::Timestamp;
+use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
@@ -17,7 +18,7 @@ use crate::facts::Facts;
 use crate::problem::Problem;
 use crate::release::Catalog;
 use crate::settings::Settings;
-use crate::watch;
+use crate::watch::{self, WriteError};
 
 /// Flags that say where facts come from.
 #[derive(Clone, Debug, Default, Args)]
@@ -121,6 +122,16 @@ impl Sources {
 
     pub fn problems(&self) -> Arc<Vec<Problem>> {
         self.facts.problems()
+    }
+
+    /// Sets or removes the override annotation of an object as [`Self::stored`] read it; yields the API server's warnings.
+    ///
+    /// # Errors
+    /// `None` where there is no API server to write to.
+    pub fn annotate(&self, target: &Target, object: &Value, text: Option<&str>) -> Option<Result<Vec<String>, WriteError>> {
+        let resource = target.resource.find()?;
+        let annotation = (crate::breakglass::ANNOTATION, text);
+        self.runtime.block_on(self.facts.annotate(resource, object, annotation, READ_LIMIT))
     }
 
     /// The stored form of an object.

@@ -13,6 +13,8 @@ mod manifests;
 #[cfg(test)]
 mod messages;
 #[cfg(test)]
+mod override_step;
+#[cfg(test)]
 mod releases;
 #[cfg(test)]
 mod run;
