@@ -11,6 +11,7 @@ mod policies;
 mod release;
 mod serve;
 mod source;
+mod status;
 mod test;
 
 use std::process::ExitCode;
@@ -31,6 +32,8 @@ enum Verb {
     Serve(serve::ServeArgs),
     /// Judge a request, an object or a planned step without sending it anywhere
     Check(check::CheckArgs),
+    /// Where the cluster stands and where it can go: releases in use, bundles, upgrades, missing facts
+    Status(status::StatusArgs),
     /// Show what an override would open, and set it: the way out in an emergency
     Override(override_step::OverrideArgs),
     /// Run policy cases
@@ -61,6 +64,7 @@ pub fn run() -> ExitCode {
         Verb::Demo(args) => demo::run(&args),
         Verb::Certs(args) => certs::run(&args),
         Verb::Check(args) => check::run(args),
+        Verb::Status(args) => status::run(&args),
         Verb::Override(args) => override_step::run(args),
         Verb::Test(args) => test::run(&args),
         Verb::Policies(args) => policies::run(&args),

@@ -68,7 +68,7 @@ impl Events {
         let used = Family::<PolicyLabel, Counter>::default();
         let registered = used.clone();
         metrics.register(|registry| {
-            registry.register("airgate_overrides_used", "Steps that an override opened, each content once", registered);
+            registry.register("overrides_used", "Steps that an override opened, each content once", registered);
         });
         Self { used, seen: Mutex::default(), queue: recorder.map(|recorder| recorder.sender.clone()) }
     }

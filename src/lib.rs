@@ -28,6 +28,7 @@ pub mod version;
 pub mod action;
 pub mod engine;
 pub mod problem;
+pub mod status;
 
 // The edges.
 pub mod cases;

@@ -300,8 +300,7 @@ impl<'c, 'a> Fold<'c, 'a> {
                 facts: vec![],
             });
             let (steps, footer) = (vec![], String::new());
-            self.verdict.denials =
-                vec![Denial { policy, field: OVERRIDE_FIELD, malformed: true, text, steps, footer }];
+            self.verdict.denials = vec![Denial { policy, field: OVERRIDE_FIELD, malformed: true, text, steps, footer }];
         }
         self.record_override_set();
         let warnings = self.used.into_iter().chain(self.softened).chain(self.plain);

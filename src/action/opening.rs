@@ -62,9 +62,13 @@ pub enum Refusal {
     Malformed(String),
     #[error("{policy} does not deny this step, so an override of it would open nothing; denied by: {denying}")]
     NotDenying { policy: String, denying: String },
-    #[error("the patch changes the annotation {ANNOTATION} itself, so what is set before it would not count: leave it out")]
+    #[error(
+        "the patch changes the annotation {ANNOTATION} itself, so what is set before it would not count: leave it out"
+    )]
     SetByPatch,
-    #[error("with it the annotation {ANNOTATION} would have {0} entries, more than {ENTRIES_MAX}; airgate override --clear RESOURCE/NAME removes those that are there")]
+    #[error(
+        "with it the annotation {ANNOTATION} would have {0} entries, more than {ENTRIES_MAX}; airgate override --clear RESOURCE/NAME removes those that are there"
+    )]
     TooMany(usize),
 }
 
@@ -117,12 +121,7 @@ fn user(facts: Facts<'_>) -> User {
 }
 
 /// The verdict on the action, and the annotation that it would be judged by.
-fn judge(
-    action: &Action,
-    stored: Stored,
-    user: &User,
-    facts: Facts<'_>,
-) -> Result<(Verdict, Option<String>), Refusal> {
+fn judge(action: &Action, stored: Stored, user: &User, facts: Facts<'_>) -> Result<(Verdict, Option<String>), Refusal> {
     let review = action.review(stored, user)?;
     let request = &review["request"];
     let object = if request["object"].is_null() { &request["oldObject"] } else { &request["object"] };

@@ -130,9 +130,7 @@ impl Input {
     /// The object it is about, as RESOURCE/NAME.
     fn about(&self) -> String {
         match self {
-            Self::Action(action) => {
-                action.target().map(|target| target.to_string()).unwrap_or_default()
-            }
+            Self::Action(action) => action.target().map(|target| target.to_string()).unwrap_or_default(),
             Self::Review(body) => {
                 let review: Value = serde_json::from_slice(body).unwrap_or_default();
                 let request = &review["request"];

@@ -151,8 +151,7 @@ fn open(action: &Action, options: &Options) -> Result<ExitCode> {
         }
     }
     let target = action.target()?;
-    let report =
-        |opening| Report { action, target: &target, expires, opening, applied: None, problems: &problems };
+    let report = |opening| Report { action, target: &target, expires, opening, applied: None, problems: &problems };
     for _ in 0..ATTEMPTS {
         let stored = sources.stored(&target);
         let opening = match Opening::of(action, &stored, wanted, facts) {
@@ -163,7 +162,9 @@ fn open(action: &Action, options: &Options) -> Result<ExitCode> {
             return report(opening).print(options.common.output);
         };
         match sources.annotate(&target, &object, Some(&opening.annotation)) {
-            None => bail!("--apply writes to an API server, and files are read here: leave --state out, or give --kubeconfig"),
+            None => bail!(
+                "--apply writes to an API server, and files are read here: leave --state out, or give --kubeconfig"
+            ),
             Some(Err(WriteError::Conflict)) => {}
             Some(Err(error)) => return Err(error.into()),
             Some(Ok(warnings)) => {
@@ -186,7 +187,10 @@ fn expiry(text: &str, now: Timestamp) -> Result<Timestamp> {
     };
     // Whole seconds read better, and never later than asked for.
     let expires = Timestamp::from_second(expires.as_second())?;
-    ensure!(in_force(expires, now), "--expires {text}: an override is for now and for at most 24 hours, not until {expires}");
+    ensure!(
+        in_force(expires, now),
+        "--expires {text}: an override is for now and for at most 24 hours, not until {expires}"
+    );
     Ok(expires)
 }
 
@@ -256,7 +260,10 @@ impl Report<'_> {
             line(&format!("  {}: {fate}\n", denial.policy));
         }
         if !opening.opens {
-            return line(&format!("{}: the step would be denied all the same", paint(Colour::Red, "no override is set")));
+            return line(&format!(
+                "{}: the step would be denied all the same",
+                paint(Colour::Red, "no override is set")
+            ));
         }
         for entry in &opening.entries {
             line(&format!("override on {}: {}", named(self.target), entry.describe()));
@@ -296,7 +303,8 @@ impl Report<'_> {
 
 /// Kind and name as `oc` takes them.
 fn words(target: &Target) -> [String; 2] {
-    let kind = target.resource.find().map_or_else(|| target.resource.to_string(), |found| found.kind.to_ascii_lowercase());
+    let kind =
+        target.resource.find().map_or_else(|| target.resource.to_string(), |found| found.kind.to_ascii_lowercase());
     [shell_word(&kind).into_owned(), shell_word(&target.name).into_owned()]
 }
 
@@ -331,7 +339,10 @@ fn clear(target: &Target, common: &CommonArgs) -> Result<ExitCode> {
     let sources = Sources::read(&common.source)?;
     let print = |cleared: bool, text: String| match common.output {
         Format::Json => {
-            line(&serde_json::json!({"target": named(target), "cleared": cleared, "message": text, "command": command}).to_string());
+            line(
+                &serde_json::json!({"target": named(target), "cleared": cleared, "message": text, "command": command})
+                    .to_string(),
+            );
         }
         Format::Text => line(&text),
     };

@@ -128,7 +128,12 @@ impl Sources {
     ///
     /// # Errors
     /// `None` where there is no API server to write to.
-    pub fn annotate(&self, target: &Target, object: &Value, text: Option<&str>) -> Option<Result<Vec<String>, WriteError>> {
+    pub fn annotate(
+        &self,
+        target: &Target,
+        object: &Value,
+        text: Option<&str>,
+    ) -> Option<Result<Vec<String>, WriteError>> {
         let resource = target.resource.find()?;
         let annotation = (crate::breakglass::ANNOTATION, text);
         self.runtime.block_on(self.facts.annotate(resource, object, annotation, READ_LIMIT))

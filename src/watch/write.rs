@@ -80,11 +80,9 @@ mod tests {
 
     #[test]
     fn warnings_are_read_from_their_header() {
-        for (header, expected) in [
-            (r#"299 - "plain""#, Some("plain")),
-            (r#"299 - "says \"no\"""#, Some(r#"says "no""#)),
-            ("nothing", None),
-        ] {
+        for (header, expected) in
+            [(r#"299 - "plain""#, Some("plain")), (r#"299 - "says \"no\"""#, Some(r#"says "no""#)), ("nothing", None)]
+        {
             assert_eq!(warning(header.as_bytes()).as_deref(), expected, "{header}");
         }
     }

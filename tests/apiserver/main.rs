@@ -31,6 +31,8 @@ mod objects;
 #[cfg(test)]
 mod oc;
 #[cfg(test)]
+mod override_step;
+#[cfg(test)]
 mod recorder;
 #[cfg(test)]
 mod rights;
@@ -38,6 +40,8 @@ mod rights;
 mod server;
 #[cfg(test)]
 mod shipped_policy;
+#[cfg(test)]
+mod status;
 #[cfg(test)]
 mod step;
 #[cfg(test)]

@@ -19,6 +19,8 @@ mod releases;
 #[cfg(test)]
 mod run;
 #[cfg(test)]
+mod status;
+#[cfg(test)]
 #[expect(dead_code, reason = "the library's own tests use the rest")]
 #[path = "../../src/payload/testing.rs"]
 mod testing;

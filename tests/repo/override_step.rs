@@ -5,8 +5,10 @@ use serde_json::Value;
 use super::run::airgate;
 
 const SAMPLE: [&str; 4] = ["--state", "policies/sample/state", "--releases", "policies/sample/releases"];
-const TARGET: &str = "registry.example:5000/ocp/release@sha256:290d50fbfd9114b10d676eec5455daa21fa924f8745dc277a0a8de020406b47c";
-const LISTED: &str = "registry.example:5000/ocp/release@sha256:00f9c54494b47ae60a081b3f7f81224b988d2d562bbedeee8218fc24e03b8e81";
+const TARGET: &str =
+    "registry.example:5000/ocp/release@sha256:290d50fbfd9114b10d676eec5455daa21fa924f8745dc277a0a8de020406b47c";
+const LISTED: &str =
+    "registry.example:5000/ocp/release@sha256:00f9c54494b47ae60a081b3f7f81224b988d2d562bbedeee8218fc24e03b8e81";
 
 fn run(args: &[&str]) -> (i32, String) {
     let output = airgate(&["override"].iter().chain(args).copied().collect::<Vec<_>>());
@@ -85,7 +87,8 @@ fn the_way_out_that_denials_name_is_explained() {
 fn an_override_that_is_there_is_shown_and_the_command_to_remove_it() {
     let dir = tempfile::tempdir().unwrap();
     let saved = std::fs::read_to_string("policies/sample/state/clusterversion.yaml").unwrap();
-    let annotated = saved.replace("  name: version\n", "  name: version\n  annotations: {airgate.io/override: \"yes\"}\n");
+    let annotated =
+        saved.replace("  name: version\n", "  name: version\n  annotations: {airgate.io/override: \"yes\"}\n");
     std::fs::write(dir.path().join("clusterversion.yaml"), annotated).unwrap();
     let state = dir.path().to_str().unwrap();
     let (code, text) = run(&["--clear", "clusterversion/version", "--state", state]);

@@ -108,7 +108,10 @@ fn entries_of_others_stay_while_they_are_good() {
     let Override::Entries(entries) = Override::parse(&merged.annotation) else { panic!("{}", merged.annotation) };
     let targets: Vec<&str> = entries.iter().map(|entry| &*entry.target).collect();
     assert_eq!(targets, ["4.19.2", &*digest('3').to_string()]);
-    assert!(merged.notes[0].starts_with("drops what has expired") && merged.notes[1].starts_with("keeps"), "{merged:?}");
+    assert!(
+        merged.notes[0].starts_with("drops what has expired") && merged.notes[1].starts_with("keeps"),
+        "{merged:?}"
+    );
 
     let broken = opening(&unlisted(), &stored("yes"), &[], &Settings::default()).unwrap();
     assert!(broken.opens && broken.notes[0].contains("cannot be read and is replaced"), "{broken:?}");
