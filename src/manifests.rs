@@ -4,6 +4,7 @@
 //! conditions leave out, the engine allows without any fact (tested on a real API server).
 
 mod cel;
+mod registries;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -108,6 +109,9 @@ pub fn render(options: &Options) -> anyhow::Result<String> {
         documents.push(yaml(&cluster_role_binding(options.flavor))?);
         documents.push(yaml(&events_role())?);
         documents.push(yaml(&events_role_binding(options.flavor))?);
+        if options.flavor == Flavor::Openshift {
+            documents.extend(registries::documents(options.flavor)?);
+        }
     }
     if options.mode == ServerMode::Audit {
         match options.endpoint {
@@ -247,40 +251,54 @@ fn webhook(
     }
 }
 
-/// Read access to exactly the facts that policies name.
+/// Facts that the server reads whatever the policies name. Whether the control plane is hosted decides how far
+/// every ClusterVersion policy may go; the IRI is shown on /statusz and read by `airgate check`; the mirrors say
+/// where releases are read from.
+const ALWAYS: [FactKind; 6] = [
+    FactKind::Infrastructure,
+    FactKind::InternalReleaseImage,
+    FactKind::ImageDigestMirrorSets,
+    FactKind::ImageTagMirrorSets,
+    FactKind::ImageContentSourcePolicies,
+    FactKind::ImageConfig,
+];
+
+/// Read access to exactly the facts that policies name, and those above.
 fn cluster_role() -> ClusterRole {
     let mut facts: Vec<FactKind> = POLICIES.iter().flat_map(|policy| policy.facts).copied().collect();
-    // Whether the control plane is hosted decides how far every ClusterVersion policy may go; the IRI is
-    // shown on /statusz and read by `airgate check`.
-    facts.extend([FactKind::Infrastructure, FactKind::InternalReleaseImage]);
+    facts.extend(ALWAYS);
     facts.sort();
     facts.dedup();
     let rules = facts.into_iter().map(|fact| {
         let resource = fact.resource();
         rule(resource.group, resource.plural, &["get", "list", "watch"])
     });
-    ClusterRole { metadata: named(None), rules: Some(rules.collect()), ..ClusterRole::default() }
+    ClusterRole { metadata: named(NAME, None), rules: Some(rules.collect()), ..ClusterRole::default() }
 }
 
 fn cluster_role_binding(flavor: Flavor) -> ClusterRoleBinding {
-    ClusterRoleBinding { metadata: named(None), role_ref: role_ref("ClusterRole"), subjects: Some(subjects(flavor)) }
-}
-
-/// Events for what an auditor should see; those of cluster-scoped objects live in one namespace.
-fn events_role() -> Role {
-    Role { metadata: named(Some(EVENTS_NAMESPACE)), rules: Some(vec![rule("", "events", &["create"])]) }
-}
-
-fn events_role_binding(flavor: Flavor) -> RoleBinding {
-    RoleBinding {
-        metadata: named(Some(EVENTS_NAMESPACE)),
-        role_ref: role_ref("Role"),
+    ClusterRoleBinding {
+        metadata: named(NAME, None),
+        role_ref: role_ref("ClusterRole", NAME),
         subjects: Some(subjects(flavor)),
     }
 }
 
-fn named(namespace: Option<&str>) -> ObjectMeta {
-    ObjectMeta { name: Some(NAME.into()), namespace: namespace.map(Into::into), ..ObjectMeta::default() }
+/// Events for what an auditor should see; those of cluster-scoped objects live in one namespace.
+fn events_role() -> Role {
+    Role { metadata: named(NAME, Some(EVENTS_NAMESPACE)), rules: Some(vec![rule("", "events", &["create"])]) }
+}
+
+fn events_role_binding(flavor: Flavor) -> RoleBinding {
+    RoleBinding {
+        metadata: named(NAME, Some(EVENTS_NAMESPACE)),
+        role_ref: role_ref("Role", NAME),
+        subjects: Some(subjects(flavor)),
+    }
+}
+
+fn named(name: &str, namespace: Option<&str>) -> ObjectMeta {
+    ObjectMeta { name: Some(name.into()), namespace: namespace.map(Into::into), ..ObjectMeta::default() }
 }
 
 fn rule(group: &str, resource: &str, verbs: &[&str]) -> PolicyRule {
@@ -293,8 +311,8 @@ fn rule(group: &str, resource: &str, verbs: &[&str]) -> PolicyRule {
     }
 }
 
-fn role_ref(kind: &str) -> RoleRef {
-    RoleRef { api_group: "rbac.authorization.k8s.io".into(), kind: kind.into(), name: NAME.into() }
+fn role_ref(kind: &str, name: &str) -> RoleRef {
+    RoleRef { api_group: "rbac.authorization.k8s.io".into(), kind: kind.into(), name: name.into() }
 }
 
 fn subjects(flavor: Flavor) -> Vec<Subject> {

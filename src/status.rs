@@ -9,6 +9,7 @@ mod cluster;
 mod facts;
 mod needed;
 mod upgrades;
+mod wanted;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -17,6 +18,7 @@ use crate::breakglass::{Override, in_force};
 use crate::cluster::Fact;
 use crate::engine::Facts;
 use crate::objects::Metadata;
+use crate::policy::Context;
 use crate::problem::Problem;
 use crate::review::{Review, Subject, UserInfo};
 use crate::settings::{Retain, ServerMode};
@@ -30,6 +32,7 @@ pub use cluster::{Cluster, Pending, Running};
 pub use facts::FactStatus;
 pub use needed::{Needed, NeededRelease};
 pub use upgrades::{Hop, Kind, Target, Upgrades};
+pub use wanted::wanted;
 
 /// Everything on the screen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -122,11 +125,16 @@ impl Status {
     }
 }
 
+fn context<'a>(facts: Facts<'a>, review: &'a Review<'a>) -> Context<'a> {
+    let Facts { cluster, catalog, attempt, checks, settings, now } = facts;
+    Context { review, cluster, catalog, attempt, checks, settings, now }
+}
+
 impl Judged {
     fn of(facts: Facts<'_>, subject: Subject<'_>) -> Self {
         // Nobody asks: an override of a group's members is not in this.
         let review = Review { uid: "".into(), user: UserInfo::default(), dry_run: true, subject };
-        Self::from(verdict::judge(&review, facts.cluster, facts.catalog, facts.settings, facts.now))
+        Self::from(verdict::judge(&context(facts, &review)))
     }
 
     #[must_use]

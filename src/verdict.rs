@@ -6,12 +6,11 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::breakglass::{Entry, Override, Step, Use};
-use crate::cluster::Snapshot;
 use crate::policies::POLICIES;
-use crate::policy::{Asks, Context, FactUse, Judgement, Outcome, Policy};
-use crate::release::Catalog;
-use crate::review::{Review, Subject};
-use crate::settings::{Mode, OnUnknown, ServerMode, Settings};
+use crate::policy::{Asks, Context, FactUse, Judgement, Outcome, Policy, Want};
+use crate::pullspec::Digest;
+use crate::review::Subject;
+use crate::settings::{Mode, OnUnknown, ServerMode};
 use crate::text::{self, Text, shown};
 
 /// The answer to one review, before it is put into JSON.
@@ -28,6 +27,10 @@ pub struct Verdict {
     pub overrides: Vec<UsedOverride>,
     /// An allow of it cannot be undone, so it must rest on live facts.
     pub irreversible: bool,
+    /// Releases whose payload would have told more.
+    pub wants: Vec<Want>,
+    /// A release whose components are worth looking for.
+    pub look_for_components: Option<Digest>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -98,19 +101,12 @@ impl Verdict {
 
 /// Judges a review by everything known. Total: every input has an answer.
 #[must_use]
-pub fn judge(
-    review: &Review<'_>,
-    cluster: &Snapshot,
-    catalog: &Catalog,
-    settings: &Settings,
-    now: Timestamp,
-) -> Verdict {
-    let context = Context { review, cluster, catalog, settings, now };
-    let mut fold = Fold::new(&context);
+pub fn judge(context: &Context<'_>) -> Verdict {
+    let mut fold = Fold::new(context);
     for policy in POLICIES {
-        if policy.mode(settings) != Mode::Off && policy.guards(&review.subject) {
+        if policy.mode(context.settings) != Mode::Off && policy.guards(&context.review.subject) {
             let mut judgement = Judgement::default();
-            (policy.judge)(&context, &mut judgement);
+            (policy.judge)(context, &mut judgement);
             fold.add(policy, judgement);
         }
     }
@@ -150,13 +146,17 @@ impl<'c, 'a> Fold<'c, 'a> {
                 audit: vec![],
                 overrides: vec![],
                 irreversible,
+                wants: vec![],
+                look_for_components: None,
             },
             override_fault: None,
         }
     }
 
     fn add(&mut self, policy: &'static Policy, judgement: Judgement) {
-        let Judgement { outcomes, facts } = judgement;
+        let Judgement { outcomes, facts, wants, look_for_components } = judgement;
+        self.verdict.wants.extend(wants);
+        self.verdict.look_for_components = self.verdict.look_for_components.or(look_for_components);
         let mut recorded = vec![];
         for outcome in outcomes {
             recorded.push(self.outcome(policy, outcome, &facts));

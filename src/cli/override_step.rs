@@ -22,6 +22,7 @@ use crate::engine::Facts;
 use crate::policies::{POLICIES, by_id};
 use crate::problem::Problem;
 use crate::text::shell_word;
+use crate::verdict::Result as Outcome;
 use crate::watch::WriteError;
 
 #[derive(Debug, Args)]
@@ -144,13 +145,21 @@ fn open(action: &Action, options: &Options) -> Result<ExitCode> {
     let wanted = Wanted { policies: &options.policies, reason: &options.reason, expires };
     let sources = Sources::read(&options.common.source)?;
     let (snapshot, catalog, problems) = (sources.snapshot(), sources.catalog(), sources.problems());
-    let facts = Facts { cluster: &snapshot, catalog: &catalog, settings: &sources.settings, now };
+    let facts = Facts::of(&snapshot, &catalog, &sources.settings, now);
     if options.common.output == Format::Text {
         for problem in problems.iter() {
             note(&format!("note: {problem}"));
         }
     }
     let target = action.target()?;
+    // As `airgate check` does: a release that a registry has changes what is denied, and so what is to be opened.
+    let wants = match opening::verdict(action, sources.stored(&target), facts) {
+        Ok(verdict) if verdict.result != Outcome::Deny => verdict.wants,
+        _ => vec![],
+    };
+    let attempt = wants.first().and_then(|want| sources.look_up(want));
+    let catalog = sources.catalog();
+    let facts = Facts { catalog: &catalog, attempt: attempt.as_ref(), ..facts };
     let report = |opening| Report { action, target: &target, expires, opening, applied: None, problems: &problems };
     for _ in 0..ATTEMPTS {
         let stored = sources.stored(&target);

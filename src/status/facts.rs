@@ -35,6 +35,12 @@ pub(super) fn all(facts: Facts<'_>) -> Vec<FactStatus> {
         of("MachineConfigPools", &cluster.machine_config_pools, now),
         of("rendered MachineConfigs", &cluster.rendered_releases, now),
         of("Infrastructure", &cluster.infrastructure, now),
+        of("ImageDigestMirrorSets", &cluster.image_digest_mirror_sets, now),
+        of("ImageTagMirrorSets", &cluster.image_tag_mirror_sets, now),
+        of("ImageContentSourcePolicies", &cluster.image_content_source_policies, now),
+        of("image configuration", &cluster.image_config, now),
+        of("release signatures", &cluster.release_signatures, now),
+        of("keys of release signatures", &cluster.release_verification, now),
     ]
 }
 

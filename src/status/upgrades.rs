@@ -6,7 +6,6 @@ use super::{Judged, clean};
 use crate::engine::Facts;
 use crate::objects::Str;
 use crate::objects::cluster_version::{ClusterVersion, DesiredUpdate};
-use crate::policy::Context;
 use crate::pullspec::{self, Digest};
 use crate::release::path::route;
 use crate::release::{Catalog, Release};
@@ -127,8 +126,8 @@ impl Target {
     ) -> Option<Self> {
         let judged = judged(facts, cv, candidate.digest);
         let review = review(cv, candidate.digest);
-        let Facts { cluster, catalog, settings, now } = facts;
-        let upgrade = Upgrade::of(&Context { review: &review, cluster, catalog, settings, now })?;
+        let Facts { catalog, now, .. } = facts;
+        let upgrade = Upgrade::of(&super::context(facts, &review))?;
         if candidate.release.is_some_and(|release| !upgrade.fits(release)) && !judged.allowed() {
             return None;
         }

@@ -40,7 +40,7 @@ fn opening(action: &Action, stored: &Stored, policies: &[&str], settings: &Setti
     let catalog = Catalog::new([release("4.18.20", '2', &["4.18.12"]), release("4.19.9", '3', &["4.18.20"])]);
     let cluster = Snapshot::nothing("a test");
     let now: Timestamp = NOW.parse().unwrap();
-    let facts = Facts { cluster: &cluster, catalog: &catalog, settings, now };
+    let facts = Facts::of(&cluster, &catalog, settings, now);
     let policies: Vec<String> = policies.iter().map(ToString::to_string).collect();
     let wanted = Wanted { policies: &policies, reason: "mine", expires: "2026-11-30T13:00:00Z".parse().unwrap() };
     Opening::of(action, stored, wanted, facts)
