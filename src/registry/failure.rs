@@ -138,8 +138,12 @@ impl Failure {
         }
         let through = if proxied { " through the proxy" } else { "" };
         let host = shown(host);
+        // A connect that took its whole time is not repeated: the next place, or the caller, needs the rest.
         let (why, again) = if error.is_dns() {
-            (format!("the name {host} cannot be resolved: look at the DNS of this machine or pod"), None)
+            (
+                format!("the name {host} cannot be resolved: look at the DNS of this machine or pod"),
+                Some(Duration::ZERO),
+            )
         } else if connect && error.is_timeout() {
             (format!("{host} does not answer{through}: look at its health and at the firewall between"), None)
         } else if connect {

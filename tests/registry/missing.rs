@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::images::{Component, Form, Recipe, Release};
+use crate::info::ca_bundle;
 use crate::mirrors::{Rule, state};
-use crate::reading::ca_bundle;
 use crate::real::{Options, Registry};
 use crate::run::airgate;
 

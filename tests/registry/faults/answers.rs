@@ -7,8 +7,8 @@ use airgate::registry::{Presence, Registry, Unread};
 use tokio::time::Instant;
 
 use super::server::{Fault, Rule, always, errors, once, status};
-use super::testing::{Store, V2S2, base, gzip};
 use super::{kind, multi, parts, place, read, reader, serving, single, soon, trusting};
+use crate::testing::{Store, V2S2, base, gzip};
 use airgate::pullspec::Digest;
 
 #[tokio::test]
@@ -140,8 +140,8 @@ async fn the_deadline_ends_everything() {
     let rules = [
         always("/manifests/", Fault::Hang),
         always("/manifests/", Fault::Stall),
+        always(layer.clone(), Fault::Trickle),
         always(config, Fault::Hang),
-        always(layer, Fault::Trickle),
     ];
     for rule in rules {
         fake.set(vec![rule]);
@@ -151,6 +151,8 @@ async fn the_deadline_ends_everything() {
         assert_eq!(kind(&unread), "unreachable");
         assert!(unread.to_string().contains("the time was up"), "{unread}");
     }
+    // In the last round: the layer does not wait for the configuration.
+    assert_eq!(fake.paths().iter().filter(|path| path.contains(&layer)).count(), 2);
     let start = Instant::now();
     assert!(reader().release(&[place(&fake.host)], digest, start).await.is_err());
 }

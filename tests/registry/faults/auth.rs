@@ -39,7 +39,7 @@ async fn bearer(realm: &str) -> (Fake, airgate::pullspec::Digest) {
 }
 
 async fn token_service(fault: Fault) -> (Fake, String) {
-    let fake = serving(super::testing::Store::default()).await;
+    let fake = serving(crate::testing::Store::default()).await;
     fake.set(vec![always("/token", fault)]);
     let realm = format!("https://{}/token", fake.named("localhost"));
     (fake, realm)

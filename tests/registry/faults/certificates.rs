@@ -86,3 +86,17 @@ async fn one_node_is_asked_behind_the_name_of_all() {
     let attempt = registry.manifest(&all, digest, None, soon()).await.unwrap_err();
     assert!(attempt.why.contains("cannot be resolved"), "{attempt}");
 }
+
+#[tokio::test]
+async fn a_certificate_given_as_trusted_is_still_checked() {
+    for (tls, host, text) in
+        [(Tls::SelfSigned, "another.test", "other names"), (Tls::SelfSignedExpired, "api-int.test", "has expired")]
+    {
+        let (store, digest) = single();
+        let fake = Setup { store, tls, ..Setup::default() }.start().await;
+        let registry = Registry::new(Access::default().ca("the certificate", fake.pem.as_bytes()).unwrap()).unwrap();
+        let node = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let attempt = registry.manifest(&place(&fake.named(host)), digest, node, soon()).await.unwrap_err();
+        assert!(attempt.why.contains(text), "{attempt}");
+    }
+}

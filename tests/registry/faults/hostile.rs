@@ -5,8 +5,8 @@ use airgate::registry::Unread;
 use serde_json::{Value, json};
 
 use super::server::{always, redirect};
-use super::testing::{LIST, Store, V2S2, base, gzip, payload, payload_tar};
 use super::{kind, multi, parts, read, reader, serving, single};
+use crate::testing::{LIST, Store, V2S2, base, gzip, payload, payload_tar};
 
 fn digest(text: &str) -> Digest {
     Digest::parse(text).unwrap()
@@ -67,9 +67,13 @@ async fn an_index_cannot_make_us_ask_for_ever() {
     rules.push(always("/blobs/", redirect(307, "/hop0/x")));
     fake.set(rules);
     let unread = read(&reader(), &[&fake], digest(&top)).await.unwrap_err();
-    assert!(fake.log().len() <= 512, "{}", fake.log().len());
+    let requests = fake.log().len();
+    assert!(requests <= 512, "{requests}");
     assert_eq!(kind(&unread), "bad", "{unread}");
     assert!(unread.to_string().contains("more than 512 requests"), "{unread}");
+    let two = [super::place(&fake.host), super::place(&fake.named("localhost"))];
+    assert!(reader().release(&two, digest(&top), super::soon()).await.is_err());
+    assert!(fake.log().len() - requests <= 512, "{}", fake.log().len());
 }
 
 #[tokio::test]
@@ -121,4 +125,12 @@ async fn layers_of_an_index_are_bounded_together() {
     let registry = airgate::registry::Registry::new(access).unwrap();
     let unread = read(&registry, &[&fake], digest(&top)).await.unwrap_err();
     assert!(unread.to_string().contains("larger than those of any release"), "{unread}");
+    // What one mirror wastes is not missing at the next place.
+    let (store, top) = single();
+    let layer = parts(&store, top)[2].clone();
+    let good = serving(store.clone()).await;
+    let wasteful = serving(store).await;
+    wasteful.set(vec![always("/manifests/", redirect(307, "/x")), always("/x", redirect(307, "/x"))]);
+    let read = read(&registry, &[&wasteful, &good], top).await.unwrap();
+    assert!(read.bytes.iter().any(|(digest, _)| digest.to_string() == layer));
 }

@@ -6,8 +6,8 @@ use airgate::registry::{Presence, Reason, Unread};
 use tokio::time::Instant;
 
 use super::server::{Fault, Setup, Tls, always, once, status};
-use super::testing::Store;
 use super::{kind, parts, place, read, reader, serving, single, soon};
+use crate::testing::Store;
 
 #[tokio::test]
 async fn the_first_place_that_has_it_is_used() {

@@ -8,8 +8,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::server::{Auth, Fake, Setup, Tls, always, redirect};
-use super::testing::Store;
 use super::{kind, parts, place, read, reader, serving, single, soon, trusting};
+use crate::testing::Store;
 
 /// A registry that demands credentials and keeps its layers elsewhere.
 async fn redirecting(store: &Store, digest: Digest, to: &str) -> (Fake, Registry) {

@@ -19,7 +19,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use super::testing::Store;
+use crate::testing::Store;
 
 const PAGE: &str = "<html><body>please log in</body></html>";
 
@@ -120,6 +120,8 @@ pub enum Tls {
     Expired,
     /// Signed by itself and a CA, as `openssl req -x509` makes them.
     SelfSigned,
+    /// The same, past its end.
+    SelfSignedExpired,
 }
 
 pub struct Fake {
@@ -190,21 +192,19 @@ pub fn server_config(tls: Tls) -> (ServerConfig, String) {
     let names = if tls == Tls::OtherName { vec!["elsewhere.test".to_owned()] } else { names.to_vec() };
     let mut params = CertificateParams::new(names).unwrap();
     let key = KeyPair::generate().unwrap();
+    if matches!(tls, Tls::Expired | Tls::SelfSignedExpired) {
+        params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2021, 1, 1);
+    }
     let (certificate, pem) = match tls {
-        Tls::SelfSigned => {
+        Tls::SelfSigned | Tls::SelfSignedExpired => {
             params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
             let certificate = params.self_signed(&key).unwrap();
             let pem = certificate.pem();
             (certificate, pem)
         }
         Tls::OtherCa => (params.signed_by(&key, &other_ca().issuer).unwrap(), other_ca().pem.clone()),
-        _ => {
-            if tls == Tls::Expired {
-                params.not_before = rcgen::date_time_ymd(2020, 1, 1);
-                params.not_after = rcgen::date_time_ymd(2021, 1, 1);
-            }
-            (params.signed_by(&key, &ca().issuer).unwrap(), ca().pem.clone())
-        }
+        _ => (params.signed_by(&key, &ca().issuer).unwrap(), ca().pem.clone()),
     };
     let chain = vec![CertificateDer::from(certificate.der().to_vec())];
     let key = PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).unwrap();
