@@ -45,7 +45,7 @@ impl Online {
     pub fn new(access: &AccessArgs, config: &ConfigFile, runtime: &Runtime) -> Result<Self> {
         let mut access = access.access()?;
         let mut notes: Vec<String> = access.notes().map(str::to_owned).collect();
-        let cluster = source::cluster(config.state.clone(), config.kubeconfig.clone(), &[], runtime)?;
+        let cluster = source::cluster(config.state.clone(), config.kubeconfig.clone(), vec![], runtime)?;
         let Some(Cluster { facts, client }) = cluster else {
             return Ok(Self { registry: Registry::new(access).map_err(anyhow::Error::msg)?, rules: None, notes });
         };

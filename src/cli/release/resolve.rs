@@ -46,7 +46,7 @@ pub fn all<'a>(site: &Site, references: &'a [String], now: Timestamp) -> Result<
                 progress.step();
                 match read {
                     Ok(finding) => {
-                        let outcome = Outcome { findings: vec![finding], problems: vec![] };
+                        let outcome = Outcome { findings: vec![finding], ..Outcome::default() };
                         return Resolved { reference, outcome, pullspec: Some((repository, digest)), absent: false };
                     }
                     Err(failed) => (repository, digest, (note, failed)),
@@ -110,7 +110,7 @@ fn in_catalog(site: &Site, reference: &str) -> Here {
         Lookup::Release(release) => {
             let findings = vec![Finding::of_release(release.clone())];
             let pullspec = repository.map(|repository| (repository, digest));
-            return Here::Read(Outcome { findings, problems: vec![] }, pullspec);
+            return Here::Read(Outcome { findings, ..Outcome::default() }, pullspec);
         }
         Lookup::Contradiction(one, other) => {
             format!("{} and {} contradict each other about it: remove one of them; ", one.name, other.name)
