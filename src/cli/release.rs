@@ -83,7 +83,10 @@ pub fn run(args: &ReleaseArgs) -> Result<ExitCode> {
     }
 }
 
-fn read(args: &ReadArgs, print: fn(Vec<(&str, catalog::Outcome)>, Format) -> Result<Vec<Problem>>) -> Result<ExitCode> {
+/// Prints what was read, and yields what could not be.
+type Print = fn(Vec<(&str, catalog::Outcome)>, Format) -> Result<Vec<Problem>>;
+
+fn read(args: &ReadArgs, print: Print) -> Result<ExitCode> {
     let site = args.refs.site()?;
     let read = resolve::all(&site, &args.refs.refs, Timestamp::now())?;
     let read = read.into_iter().map(|resolved| (resolved.reference, resolved.outcome)).collect();
