@@ -166,6 +166,3 @@ const OVERRIDE_FIELD: &str = "metadata.annotations[airgate.io/override]";
 fn remove_override(object: &str) -> String {
     format!("oc annotate {object} {}-", breakglass::ANNOTATION)
 }
-
-#[cfg(test)]
-mod tests;
