@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use airgate::catalog;
 use airgate::engine::{self, Facts};
-use airgate::policy::Context;
 use airgate::release::Catalog;
 use airgate::review::Review;
 use airgate::settings::Settings;
@@ -71,17 +70,7 @@ fn reviews(criterion: &mut Criterion, bodies: &[Body]) {
         group.bench_function(STEPS[0], |bench| bench.iter(|| Review::decode(black_box(body), &cluster).unwrap()));
         let review = Review::decode(body, &cluster).unwrap();
         group.bench_function(STEPS[1], |bench| {
-            bench.iter(|| {
-                verdict::judge(&Context {
-                    review: black_box(&review),
-                    cluster: &cluster,
-                    catalog: &catalog,
-                    attempt: None,
-                    checks: facts.checks,
-                    settings: &settings,
-                    now,
-                })
-            });
+            bench.iter(|| verdict::judge(&facts.context(black_box(&review))));
         });
         group.bench_function(STEPS[2], |bench| {
             bench.iter(|| {

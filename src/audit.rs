@@ -8,15 +8,14 @@ mod overrides;
 mod releases;
 mod steps;
 
-use jiff::Timestamp;
+use std::ops::Deref;
+
 use serde::Serialize;
 
 use crate::breakglass;
-use crate::cluster::{Fact, Missing, Snapshot};
+use crate::cluster::{Fact, Missing};
+use crate::engine::Facts;
 use crate::policies;
-use crate::policy::Context;
-use crate::release::Catalog;
-use crate::release::completeness::Checks;
 use crate::review::{Review, Subject, UserInfo};
 use crate::settings::{Mode, OnUnknown, ServerMode, Settings};
 use crate::verdict::{self, Verdict};
@@ -56,15 +55,16 @@ pub struct Unread {
     pub remedy: String,
 }
 
-/// Everything an audit looks at.
+/// Everything an audit looks at: what a verdict rests on.
 #[derive(Clone, Copy, Debug)]
-pub struct Audit<'a> {
-    pub cluster: &'a Snapshot,
-    pub catalog: &'a Catalog,
-    /// What was found of the components of releases, where somebody looked.
-    pub checks: &'a Checks,
-    pub settings: &'a Settings,
-    pub now: Timestamp,
+pub struct Audit<'a>(pub Facts<'a>);
+
+impl<'a> Deref for Audit<'a> {
+    type Target = Facts<'a>;
+
+    fn deref(&self) -> &Facts<'a> {
+        &self.0
+    }
 }
 
 impl Report {
@@ -109,8 +109,7 @@ impl<'a> Audit<'a> {
         let user = UserInfo { username: "airgate-audit".into(), groups };
         let review = Review { uid: "audit".into(), user, dry_run: true, subject };
         let settings = Settings { mode: ServerMode::Enforce, ..self.settings.clone() };
-        let Self { cluster, catalog, checks, settings: _, now } = *self;
-        verdict::judge(&Context { review: &review, cluster, catalog, attempt: None, checks, settings: &settings, now })
+        verdict::judge(&Facts { settings: &settings, attempt: None, ..self.0 }.context(&review))
     }
 
     /// The findings of a verdict that count: what an override opened is settled, and what a policy lets pass where

@@ -8,6 +8,7 @@ mod demo;
 mod manifests;
 mod output;
 mod policies;
+mod progress;
 mod release;
 mod request;
 mod serve;

@@ -53,6 +53,7 @@ pub mod registry;
 pub mod saved;
 pub mod serve;
 pub mod shutdown;
+pub mod signatures;
 pub mod state;
 pub mod tls;
 pub mod watch;

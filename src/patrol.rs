@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use crate::audit::conflict::{Conflict, Detector};
 use crate::audit::{Audit, Report, audit};
+use crate::engine;
 use crate::events::{Events, Notice};
 use crate::facts::Facts;
 use crate::fetch::Lookups;
@@ -135,7 +136,9 @@ impl Inner {
     fn round(&self, memory: &mut Memory, now: Timestamp) {
         let (cluster, catalog) = (self.facts.snapshot(), self.facts.catalog());
         let checks = self.lookups.as_ref().map(|lookups| lookups.source.components.checks()).unwrap_or_default();
-        let all = Audit { cluster: &cluster, catalog: &catalog, checks: &checks, settings: &self.settings, now };
+        let signatures = self.facts.signatures();
+        let known = engine::Facts::of(&cluster, &catalog, &self.settings, now);
+        let all = Audit(engine::Facts { checks: &checks, signatures: &signatures, ..known });
         let conflicts = memory.detector.observe(&all);
         let report = audit(all);
         let mut standing = BTreeSet::new();

@@ -9,8 +9,8 @@ use serde::Serialize;
 use super::output::{Colour, line, note, paint};
 use super::source::{SourceArgs, Sources, now};
 use crate::audit::{Audit, Report, audit};
+use crate::engine::Facts;
 use crate::problem::Problem;
-use crate::release::completeness::Checks;
 use crate::text::counted;
 use crate::verdict;
 
@@ -46,9 +46,9 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode> {
     let now = now(args.now.as_deref())?;
     let sources = Sources::read(&args.source)?;
     let (cluster, catalog, problems) = (sources.snapshot(), sources.catalog(), sources.problems());
-    let checks = Checks::new();
-    let report =
-        audit(Audit { cluster: &cluster, catalog: &catalog, checks: &checks, settings: &sources.settings, now });
+    let signatures = sources.signatures();
+    let facts = Facts { signatures: &signatures, ..Facts::of(&cluster, &catalog, &sources.settings, now) };
+    let report = audit(Audit(facts));
     match args.output {
         Format::Json => line(&serde_json::to_string(&Document { report: &report, problems: &problems })?),
         Format::Yaml => {

@@ -4,8 +4,8 @@ use std::path::Path;
 use super::*;
 use crate::breakglass;
 use crate::cluster::Snapshot;
+use crate::engine::Facts;
 use crate::release::Catalog;
-use crate::release::completeness::Checks;
 use crate::release::tests::{digest, release};
 use crate::settings::ServerMode;
 use crate::state::State;
@@ -56,8 +56,7 @@ fn catalog() -> Catalog {
 /// Policy, outcome and a part of the message of everything found, and the facts that were missing.
 fn check(cluster: &Snapshot, catalog: &Catalog, expected: &[(&str, &str, &str)], missing: &[&str]) {
     let settings = Settings { mode: ServerMode::Audit, ..Settings::default() };
-    let report =
-        audit(Audit { cluster, catalog, checks: &Checks::new(), settings: &settings, now: NOW.parse().unwrap() });
+    let report = audit(Audit(Facts::of(cluster, catalog, &settings, NOW.parse().unwrap())));
     let found: Vec<_> = report.findings.iter().map(|f| (f.policy, f.outcome.as_str())).collect();
     let wanted: Vec<_> = expected.iter().map(|(policy, outcome, _)| (*policy, *outcome)).collect();
     assert_eq!(found, wanted, "{report:#?}");
@@ -155,8 +154,7 @@ fn watch(steps: &[(Snapshot, &[&str])]) {
     let (settings, mut detector, catalog) = (Settings::default(), Detector::default(), catalog());
     for (step, (cluster, expected)) in steps.iter().enumerate() {
         let now = NOW.parse().unwrap();
-        let found =
-            detector.observe(&Audit { cluster, catalog: &catalog, checks: &Checks::new(), settings: &settings, now });
+        let found = detector.observe(&Audit(Facts::of(cluster, &catalog, &settings, now)));
         assert_eq!(found.iter().map(|c| &*c.release).collect::<Vec<_>>(), *expected, "step {step}: {found:#?}");
     }
 }
@@ -200,13 +198,7 @@ fn steps_that_undo_each_other_are_seen_in_either_order() {
         let (settings, catalog, now) = (Settings::default(), catalog(), NOW.parse().unwrap());
         let mut found = vec![];
         for cluster in [state(version, &both), state(version, &one)] {
-            found = detector.observe(&Audit {
-                cluster: &cluster,
-                catalog: &catalog,
-                checks: &Checks::new(),
-                settings: &settings,
-                now,
-            });
+            found = detector.observe(&Audit(Facts::of(&cluster, &catalog, &settings, now)));
         }
         found.remove(0).message
     };
@@ -234,7 +226,7 @@ fn a_round_counts_and_shows_what_stands() {
     write(dir.path(), "airgate.yaml", &json!({"absent": ["machineconfignodes", "mcp", "mc", "internalreleaseimages"]}));
     write(dir.path(), "version.json", &version_with(json!({"image": "registry.example/ocp/release:4.18.20"})));
     let metrics = Metrics::new();
-    let facts = Facts::from_state(dir.path().to_owned(), vec![]);
+    let facts = crate::facts::Facts::from_state(dir.path().to_owned(), vec![]);
     let patrol = Patrol::new(facts.clone(), Settings::default(), &metrics, Events::new(&metrics, None), None);
     let mut memory = Memory::default();
     patrol.0.round(&mut memory, Timestamp::now());

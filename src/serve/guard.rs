@@ -123,10 +123,17 @@ impl Guard {
         attempt: Option<&Attempt>,
         now: Timestamp,
     ) -> Result<Judged, BadInput> {
-        let catalog = self.facts.catalog();
+        let (catalog, signatures) = (self.facts.catalog(), self.facts.signatures());
         let checks = self.lookups.as_ref().map(|lookups| lookups.source.components.checks()).unwrap_or_default();
-        let facts =
-            engine::Facts { cluster, catalog: &catalog, attempt, checks: &checks, settings: &self.settings, now };
+        let facts = engine::Facts {
+            cluster,
+            catalog: &catalog,
+            attempt,
+            checks: &checks,
+            signatures: &signatures,
+            settings: &self.settings,
+            now,
+        };
         let mut judged = engine::judge(body, facts)?;
         inputs::annotate(&mut judged, &self.inputs.of(cluster, &catalog, &self.settings), now);
         Ok(judged)

@@ -12,7 +12,6 @@ use airgate::audit::conflict::Detector;
 use airgate::cluster::Snapshot;
 use airgate::engine::{self, Facts};
 use airgate::release::Catalog;
-use airgate::release::completeness::Checks;
 use airgate::resource;
 use airgate::settings::{Retain, Settings};
 use airgate::state::State;
@@ -287,13 +286,7 @@ impl Site {
         let mut conflicts = vec![];
         for state in states {
             let cluster = self.snapshot(state);
-            let all = Audit {
-                cluster: &cluster,
-                catalog: &self.catalog,
-                checks: &Checks::new(),
-                settings: &self.settings,
-                now: self.now,
-            };
+            let all = Audit(Facts::of(&cluster, &self.catalog, &self.settings, self.now));
             conflicts = detector.observe(&all);
         }
         !conflicts.is_empty()
