@@ -23,6 +23,7 @@ use crate::release::{Catalog, Release};
 use crate::resource::{Resource, ResourceId};
 use crate::saved::Objects;
 use crate::signature::Signatures;
+use crate::signatures::FromFiles;
 use crate::watch::{self, Timing, WatchTasks, Watches};
 use files::Files;
 pub use files::OnSite;
@@ -204,6 +205,12 @@ impl Facts {
                 }),
             },
         }
+    }
+
+    /// What the files beside the cluster say of signatures, to be saved.
+    #[must_use]
+    pub fn signature_files(&self) -> FromFiles {
+        self.0.files.load().signatures.clone()
     }
 
     /// Every object that airgate reads, whole, to be saved.

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod architecture;
 #[cfg(test)]
+mod audit;
+#[cfg(test)]
 mod cases;
 #[cfg(test)]
 mod cli;

@@ -1,10 +1,13 @@
-use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
 
-use super::conflict::Detector;
 use super::*;
+use crate::breakglass;
 use crate::cluster::Snapshot;
+use crate::engine::Facts;
 use crate::release::Catalog;
 use crate::release::tests::{digest, release};
+use crate::settings::ServerMode;
 use crate::state::State;
 
 const NOW: &str = "2026-12-01T12:00:00Z";
@@ -53,8 +56,7 @@ fn catalog() -> Catalog {
 /// Policy, outcome and a part of the message of everything found, and the facts that were missing.
 fn check(cluster: &Snapshot, catalog: &Catalog, expected: &[(&str, &str, &str)], missing: &[&str]) {
     let settings = Settings { mode: ServerMode::Audit, ..Settings::default() };
-    let report =
-        audit(Audit(Facts::of(cluster, catalog, &settings, NOW.parse().unwrap())));
+    let report = audit(Audit(Facts::of(cluster, catalog, &settings, NOW.parse().unwrap())));
     let found: Vec<_> = report.findings.iter().map(|f| (f.policy, f.outcome.as_str())).collect();
     let wanted: Vec<_> = expected.iter().map(|(policy, outcome, _)| (*policy, *outcome)).collect();
     assert_eq!(found, wanted, "{report:#?}");
@@ -152,8 +154,7 @@ fn watch(steps: &[(Snapshot, &[&str])]) {
     let (settings, mut detector, catalog) = (Settings::default(), Detector::default(), catalog());
     for (step, (cluster, expected)) in steps.iter().enumerate() {
         let now = NOW.parse().unwrap();
-        let found =
-            detector.observe(&Audit(Facts::of(cluster, &catalog, &settings, now)));
+        let found = detector.observe(&Audit(Facts::of(cluster, &catalog, &settings, now)));
         assert_eq!(found.iter().map(|c| &*c.release).collect::<Vec<_>>(), *expected, "step {step}: {found:#?}");
     }
 }
@@ -207,4 +208,39 @@ fn steps_that_undo_each_other_are_seen_in_either_order() {
         text(&asked)
     );
     assert!(!text(&taken_up).contains("--clear"), "{}", text(&taken_up));
+}
+
+fn write(dir: &Path, file: &str, value: &Value) {
+    fs::write(dir.join(file), value.to_string()).unwrap();
+}
+
+#[test]
+fn a_round_counts_and_shows_what_stands() {
+    let dir = tempfile::tempdir().unwrap();
+    let version_with = |target: Value| {
+        json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "metadata": {"name": "version"},
+            "spec": {"desiredUpdate": target}, "status": {
+                "desired": {"version": "4.18.12", "image": image('1')},
+                "history": [{"state": "Completed", "version": "4.18.12", "image": image('1')}]}})
+    };
+    write(dir.path(), "airgate.yaml", &json!({"absent": ["machineconfignodes", "mcp", "mc", "internalreleaseimages"]}));
+    write(dir.path(), "version.json", &version_with(json!({"image": "registry.example/ocp/release:4.18.20"})));
+    let metrics = Metrics::new();
+    let facts = crate::facts::Facts::from_state(dir.path().to_owned(), vec![]);
+    let patrol = Patrol::new(facts.clone(), Settings::default(), &metrics, Events::new(&metrics, None), None);
+    let mut memory = Memory::default();
+    patrol.0.round(&mut memory, Timestamp::now());
+    let line = r#"airgate_audit_findings{policy="digest-only",outcome="deny"}"#;
+    let count = || {
+        let text = metrics.encode().unwrap();
+        text.lines().find_map(|l| l.strip_prefix(line)).map(|n| n.trim().to_owned())
+    };
+    assert_eq!(count().as_deref(), Some("1"), "{}", patrol.status());
+    assert_eq!(patrol.status()["findings"][0]["policy"], "digest-only");
+
+    write(dir.path(), "version.json", &version_with(Value::Null));
+    assert!(facts.reload_if_changed());
+    patrol.0.round(&mut memory, Timestamp::now());
+    assert_eq!(count().as_deref(), Some("0"));
+    assert_eq!(patrol.status()["findings"], json!([]));
 }
