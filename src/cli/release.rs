@@ -4,6 +4,7 @@
 
 mod export;
 mod info;
+mod signature;
 
 use std::cell::OnceCell;
 use std::path::Path;
@@ -62,12 +63,13 @@ const EXIT_UNREAD: u8 = 1;
 
 pub fn run(args: &ReleaseArgs) -> Result<ExitCode> {
     let (ReleaseVerb::Info(refs) | ReleaseVerb::Export(refs)) = &args.verb;
-    let directories = refs.sources.merged_config()?.releases;
+    let config = refs.sources.merged_config()?;
+    let directories = &config.releases;
     let now = Timestamp::now();
     // Only a pullspec needs them.
     let loaded = OnceCell::new();
     let look_up = |reference: &str| {
-        let (catalog, problems) = loaded.get_or_init(|| catalog::load(&directories, now));
+        let (catalog, problems) = loaded.get_or_init(|| catalog::load(directories, now));
         in_catalog(reference, catalog, directories.is_empty(), problems)
     };
     let read = refs.refs.iter().map(|reference| {
@@ -76,7 +78,10 @@ pub fn run(args: &ReleaseArgs) -> Result<ExitCode> {
     });
     let read: Vec<_> = read.collect();
     let problems = match &args.verb {
-        ReleaseVerb::Info(_) => info::print(read, refs.output)?,
+        ReleaseVerb::Info(_) => {
+            let signed = signature::Signed::read(&config, &read, now);
+            info::print(read, &signed, refs.output)?
+        }
         ReleaseVerb::Export(_) => export::print(read, refs.output)?,
     };
     for problem in &problems {
