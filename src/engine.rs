@@ -37,6 +37,13 @@ impl<'a> Facts<'a> {
     pub fn of(cluster: &'a Snapshot, catalog: &'a Catalog, settings: &'a Settings, now: Timestamp) -> Self {
         Self { cluster, catalog, attempt: None, checks: &NO_CHECKS, signatures: &NO_SIGNATURES, settings, now }
     }
+
+    /// All that a policy may look at.
+    #[must_use]
+    pub fn context(self, review: &'a Review<'a>) -> Context<'a> {
+        let Self { cluster, catalog, attempt, checks, signatures, settings, now } = self;
+        Context { review, cluster, catalog, attempt, checks, signatures, settings, now }
+    }
 }
 
 /// A review that was judged, with its answer.
@@ -61,9 +68,7 @@ pub struct Judged {
 /// [`BadInput`] where there is nothing to judge.
 pub fn judge(body: &[u8], facts: Facts<'_>) -> Result<Judged, BadInput> {
     let review = Review::decode(body, facts.cluster)?;
-    let Facts { cluster, catalog, attempt, checks, signatures, settings, now } = facts;
-    let verdict =
-        verdict::judge(&Context { review: &review, cluster, catalog, attempt, checks, signatures, settings, now });
+    let verdict = verdict::judge(&facts.context(&review));
     let response = Response::to(&review, &verdict);
     let unguarded = match &review.subject {
         crate::review::Subject::Other(resource) => Some(resource.clone()),

