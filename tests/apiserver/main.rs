@@ -53,6 +53,8 @@ mod server;
 #[cfg(test)]
 mod shipped_policy;
 #[cfg(test)]
+mod signatures;
+#[cfg(test)]
 mod step;
 #[cfg(test)]
 mod testbed;

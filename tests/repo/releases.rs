@@ -219,7 +219,9 @@ fn references_of_every_kind_at_once() {
     let (bare, document) = info(&["--releases", &kept, &site.single]);
     assert_eq!((bare.code, &document["releases"][0]["version"]), (0, &json!("4.18.20")), "a digest alone will do");
     let inspect = airgate(&["release", "inspect", &kept]);
-    for part in ["4.19.9", &site.list, "4.18.20, 4.19.8 (2)", "multi", "(verified)", "signature:    unknown (there is no key"] {
+    for part in
+        ["4.19.9", &site.list, "4.18.20, 4.19.8 (2)", "multi", "(verified)", "signature:    unknown (there is no key"]
+    {
         assert!(inspect.stdout.contains(part), "{part}: {}", inspect.stdout);
     }
     let yaml = airgate(&["release", "info", "-o", "yaml", &converted]);

@@ -36,7 +36,8 @@ impl Signed {
     pub fn read(site: &Site<'_>, read: &[(&str, Outcome)], now: Timestamp) -> Result<Self> {
         let config = &site.config;
         let named = source::cluster(config.state.clone(), config.kubeconfig.clone(), vec![], &site.runtime)?;
-        let nothing = || Snapshot::nothing("no cluster was asked: name it with --state DIR or --kubeconfig FILE").into();
+        let nothing =
+            || Snapshot::nothing("no cluster was asked: name it with --state DIR or --kubeconfig FILE").into();
         let cluster = named.map_or_else(nothing, |cluster| cluster.facts.snapshot());
         let mut reader = Reader::default();
         if !config.releases.is_empty() {
@@ -55,7 +56,10 @@ impl Signed {
     pub fn of(&self, finding: &Finding) -> Signature {
         let told = |status, note: String| Signature { status, release: None, key: None, note };
         let (Standing::Named(digest) | Standing::Shard(digest)) = finding.standing else {
-            return told("unknown", "this copy does not tell the digest of the release, which is what is signed".into());
+            return told(
+                "unknown",
+                "this copy does not tell the digest of the release, which is what is signed".into(),
+            );
         };
         let proof = match self.signatures.evidence(digest, &self.settings.release_repositories(), self.now) {
             Evidence::Proved(proof) => proof,
@@ -69,7 +73,8 @@ impl Signed {
             }
         };
         let names = |signed: &&&SignedRelease| {
-            signed.version == finding.version && finding.architecture.as_deref().is_none_or(|ours| ours == signed.architecture)
+            signed.version == finding.version
+                && finding.architecture.as_deref().is_none_or(|ours| ours == signed.architecture)
         };
         let release = proof.releases.iter().find(names).map(ToString::to_string);
         let note = match (&release, proof.references.first()) {
