@@ -101,13 +101,15 @@ impl Facts {
             tracing::warn!(file = %problem.file, "{}", problem.message);
         }
         let catalog = ArcSwap::new(files.catalog.clone());
-        Self(Arc::new(Inner {
+        let facts = Self(Arc::new(Inner {
             cluster,
             files: ArcSwap::from_pointee(files),
             read: Mutex::default(),
             catalog,
             signatures: signatures::Current::new(),
-        }))
+        }));
+        let _ = facts.signatures();
+        facts
     }
 
     #[must_use]
@@ -248,6 +250,10 @@ impl Facts {
     #[must_use]
     pub fn ready(&self) -> Readiness {
         let waiting_for = self.watches().map(Watches::waiting_for).unwrap_or_default();
+        if waiting_for.is_empty() {
+            // The first review finds verified what was there at the start.
+            let _ = self.signatures();
+        }
         Readiness { ready: waiting_for.is_empty(), waiting_for }
     }
 

@@ -59,6 +59,8 @@ mod server;
 #[cfg(test)]
 mod shipped_policy;
 #[cfg(test)]
+mod signatures;
+#[cfg(test)]
 mod status;
 #[cfg(test)]
 mod step;

@@ -21,6 +21,8 @@ mod releases;
 #[cfg(test)]
 mod run;
 #[cfg(test)]
+mod signatures;
+#[cfg(test)]
 mod snapshot;
 #[cfg(test)]
 mod status;
