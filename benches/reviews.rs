@@ -70,16 +70,7 @@ fn reviews(criterion: &mut Criterion, bodies: &[Body]) {
         group.bench_function(STEPS[0], |bench| bench.iter(|| Review::decode(black_box(body), &cluster).unwrap()));
         let review = Review::decode(body, &cluster).unwrap();
         group.bench_function(STEPS[1], |bench| {
-            bench.iter(|| {
-                verdict::judge(&Context {
-                    review: black_box(&review),
-                    cluster: &cluster,
-                    catalog: &catalog,
-                    attempt: None,
-                    settings: &settings,
-                    now,
-                })
-            });
+            bench.iter(|| verdict::judge(&facts.context(black_box(&review))));
         });
         group.bench_function(STEPS[2], |bench| {
             bench.iter(|| {

@@ -8,6 +8,7 @@ mod manifests;
 mod output;
 mod override_step;
 mod policies;
+mod progress;
 mod release;
 mod serve;
 mod source;

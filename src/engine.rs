@@ -1,5 +1,7 @@
 //! One review, bytes to bytes: decode, judge, encode. The server and the command line both end here.
 
+use std::sync::LazyLock;
+
 use jiff::Timestamp;
 
 use crate::answer::Response;
@@ -9,6 +11,7 @@ use crate::release::completeness::Checks;
 use crate::release::{Attempt, Catalog};
 use crate::review::{BadInput, Review};
 use crate::settings::Settings;
+use crate::signature::Signatures;
 use crate::verdict::{self, Verdict};
 
 /// What a verdict rests on beside the request.
@@ -20,17 +23,26 @@ pub struct Facts<'a> {
     pub attempt: Option<&'a Attempt>,
     /// What was found of the components of releases.
     pub checks: &'a Checks,
+    pub signatures: &'a Signatures,
     pub settings: &'a Settings,
     pub now: Timestamp,
 }
 
 static NO_CHECKS: Checks = Checks::new();
+static NO_SIGNATURES: LazyLock<Signatures> = LazyLock::new(|| Signatures::nothing("no signatures were looked for"));
 
 impl<'a> Facts<'a> {
     /// With nothing that only a server comes to know.
     #[must_use]
     pub fn of(cluster: &'a Snapshot, catalog: &'a Catalog, settings: &'a Settings, now: Timestamp) -> Self {
-        Self { cluster, catalog, attempt: None, checks: &NO_CHECKS, settings, now }
+        Self { cluster, catalog, attempt: None, checks: &NO_CHECKS, signatures: &NO_SIGNATURES, settings, now }
+    }
+
+    /// All that a policy may look at.
+    #[must_use]
+    pub fn context(self, review: &'a Review<'a>) -> Context<'a> {
+        let Self { cluster, catalog, attempt, checks, signatures, settings, now } = self;
+        Context { review, cluster, catalog, attempt, checks, signatures, settings, now }
     }
 }
 
@@ -56,8 +68,7 @@ pub struct Judged {
 /// [`BadInput`] where there is nothing to judge.
 pub fn judge(body: &[u8], facts: Facts<'_>) -> Result<Judged, BadInput> {
     let review = Review::decode(body, facts.cluster)?;
-    let Facts { cluster, catalog, attempt, checks, settings, now } = facts;
-    let verdict = verdict::judge(&Context { review: &review, cluster, catalog, attempt, checks, settings, now });
+    let verdict = verdict::judge(&facts.context(&review));
     let response = Response::to(&review, &verdict);
     let unguarded = match &review.subject {
         crate::review::Subject::Other(resource) => Some(resource.clone()),

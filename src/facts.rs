@@ -4,6 +4,7 @@
 //! replaced; files that are gone or broken are gone from here too, at the latest at the next poll.
 
 mod files;
+mod signatures;
 mod status;
 
 use std::path::PathBuf;
@@ -20,8 +21,10 @@ use crate::cluster::{Missing, Snapshot};
 use crate::problem::Problem;
 use crate::release::{Catalog, Release};
 use crate::resource::{Resource, ResourceId};
+use crate::signature::Signatures;
 use crate::watch::{self, Timing, WatchTasks, Watches};
 use files::Files;
+pub use files::OnSite;
 
 /// Releases kept that were read from registries; the one read first goes.
 const RELEASES_READ: usize = 512;
@@ -38,6 +41,7 @@ struct Inner {
     read: Mutex<Vec<Release>>,
     /// The files' and those.
     catalog: ArcSwap<Catalog>,
+    signatures: signatures::Current,
 }
 
 enum Cluster {
@@ -61,21 +65,27 @@ pub struct Readiness {
 impl Facts {
     /// From `--state DIR`, read before this returns.
     #[must_use]
-    pub fn from_state(state: PathBuf, releases: Vec<PathBuf>) -> Self {
-        Self::new(Cluster::State, Files::read(Some(state), releases))
+    pub fn from_state(state: PathBuf, on_site: impl Into<OnSite>) -> Self {
+        Self::new(Cluster::State, Files::read(Some(state), on_site.into()))
     }
 
     /// From the API server's watches; the releases are read before this returns, the watches come later.
     #[must_use]
-    pub fn live(client: Client, releases: Vec<PathBuf>, timing: Timing) -> (Self, WatchTasks) {
+    pub fn live(client: Client, on_site: impl Into<OnSite>, timing: Timing) -> (Self, WatchTasks) {
         let (watches, tasks) = Watches::start(&client, timing);
-        (Self::new(Cluster::Watched(client, watches), Files::read(None, releases)), tasks)
+        (Self::new(Cluster::Watched(client, watches), Files::read(None, on_site.into())), tasks)
     }
 
     /// From one reading of the API server, for a command.
-    pub async fn once(client: Client, releases: Vec<PathBuf>, deadline: Instant) -> Self {
+    pub async fn once(client: Client, on_site: impl Into<OnSite>, deadline: Instant) -> Self {
         let snapshot = watch::read_once(&client, deadline).await;
-        Self::new(Cluster::Once(client, Arc::new(snapshot)), Files::read(None, releases))
+        Self::new(Cluster::Once(client, Arc::new(snapshot)), Files::read(None, on_site.into()))
+    }
+
+    /// From what is on site, without a cluster.
+    #[must_use]
+    pub fn without_cluster(why: &str, on_site: OnSite) -> Self {
+        Self::new(Cluster::Given(Arc::new(Snapshot::nothing(why))), Files::read(None, on_site))
     }
 
     /// From what somebody else made, such as a policy's case.
@@ -89,7 +99,13 @@ impl Facts {
             tracing::warn!(file = %problem.file, "{}", problem.message);
         }
         let catalog = ArcSwap::new(files.catalog.clone());
-        Self(Arc::new(Inner { cluster, files: ArcSwap::from_pointee(files), read: Mutex::default(), catalog }))
+        Self(Arc::new(Inner {
+            cluster,
+            files: ArcSwap::from_pointee(files),
+            read: Mutex::default(),
+            catalog,
+            signatures: signatures::Current::new(),
+        }))
     }
 
     #[must_use]
@@ -104,6 +120,12 @@ impl Facts {
     #[must_use]
     pub fn catalog(&self) -> Arc<Catalog> {
         self.0.catalog.load_full()
+    }
+
+    /// What is known of release signatures. Verifies what is new, which nobody waits for who asks meanwhile.
+    #[must_use]
+    pub fn signatures(&self) -> Arc<Signatures> {
+        self.0.signatures.of(&self.snapshot(), &self.0.files.load().signatures)
     }
 
     /// Adds a release that was read from a registry.
@@ -231,6 +253,12 @@ impl Facts {
         true
     }
 
+    /// Verifies new signatures before a review meets them.
+    fn reload_and_verify(&self) {
+        let _ = self.reload_if_changed();
+        let _ = self.signatures();
+    }
+
     /// Follows the directories for ever, never using more than a small part of a CPU for it. Polling and
     /// not inotify: it is the same on every file system and for kubelet's exchange of links.
     ///
@@ -239,7 +267,7 @@ impl Facts {
         loop {
             let facts = self.clone();
             let start = Instant::now();
-            if let Err(error) = tokio::task::spawn_blocking(move || facts.reload_if_changed()).await {
+            if let Err(error) = tokio::task::spawn_blocking(move || facts.reload_and_verify()).await {
                 return format!("reading the state and release directories ended: {error}");
             }
             tokio::time::sleep(every.max(start.elapsed() * 20)).await;

@@ -50,6 +50,7 @@ pub mod readiness;
 pub mod registry;
 pub mod serve;
 pub mod shutdown;
+pub mod signatures;
 pub mod state;
 pub mod tls;
 pub mod watch;

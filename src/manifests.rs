@@ -110,6 +110,7 @@ pub fn render(options: &Options) -> anyhow::Result<String> {
         documents.push(yaml(&events_role())?);
         documents.push(yaml(&events_role_binding(options.flavor))?);
         if options.flavor == Flavor::Openshift {
+            documents.extend(namespaced_facts(options.flavor)?);
             documents.extend(registries::documents(options.flavor)?);
         }
     }
@@ -269,10 +270,8 @@ fn cluster_role() -> ClusterRole {
     facts.extend(ALWAYS);
     facts.sort();
     facts.dedup();
-    let rules = facts.into_iter().map(|fact| {
-        let resource = fact.resource();
-        rule(resource.group, resource.plural, &["get", "list", "watch"])
-    });
+    let resources = facts.into_iter().map(FactKind::resource).filter(|resource| resource.namespace.is_none());
+    let rules = resources.map(|resource| rule(resource.group, resource.plural, &["get", "list", "watch"]));
     ClusterRole { metadata: named(NAME, None), rules: Some(rules.collect()), ..ClusterRole::default() }
 }
 
@@ -295,6 +294,27 @@ fn events_role_binding(flavor: Flavor) -> RoleBinding {
         role_ref: role_ref("Role", NAME),
         subjects: Some(subjects(flavor)),
     }
+}
+
+/// Facts that live in one namespace of OpenShift. A list by label cannot be limited to names.
+fn namespaced_facts(flavor: Flavor) -> anyhow::Result<Vec<String>> {
+    let mut rules: BTreeMap<&str, Vec<PolicyRule>> = BTreeMap::new();
+    for resource in POLICIES.iter().flat_map(|policy| policy.facts).map(|fact| fact.resource()) {
+        let Some(namespace) = resource.namespace else { continue };
+        let rule = rule(resource.group, resource.plural, &["list", "watch"]);
+        let of_namespace = rules.entry(namespace).or_default();
+        if !of_namespace.contains(&rule) {
+            of_namespace.push(rule);
+        }
+    }
+    let mut documents = vec![];
+    for (namespace, rules) in rules {
+        let metadata = || named(NAME, Some(namespace));
+        documents.push(yaml(&Role { metadata: metadata(), rules: Some(rules) })?);
+        let (role_ref, subjects) = (role_ref("Role", NAME), Some(subjects(flavor)));
+        documents.push(yaml(&RoleBinding { metadata: metadata(), role_ref, subjects })?);
+    }
+    Ok(documents)
 }
 
 fn named(name: &str, namespace: Option<&str>) -> ObjectMeta {

@@ -5,6 +5,7 @@ mod digest_only;
 mod release_complete;
 mod release_identity;
 mod release_in_use;
+mod release_signature;
 mod upgrade_path;
 
 use crate::policy::Policy;
@@ -15,6 +16,7 @@ pub const POLICIES: &[&Policy] = &[
     &release_in_use::POLICY,
     &release_identity::POLICY,
     &clusterversion_singleton::POLICY,
+    &release_signature::POLICY,
     &release_complete::POLICY,
 ];
 

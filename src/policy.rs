@@ -14,6 +14,7 @@ use crate::release::{Attempt, Catalog, Release};
 use crate::resource::{self, Resource};
 use crate::review::{Change, Review, Subject};
 use crate::settings::{Mode, OnUnknown, Settings};
+use crate::signature::Signatures;
 use crate::text::{Text, age};
 
 /// One rule. Webhook rules, matchConditions, RBAC and docs are generated from these.
@@ -151,6 +152,7 @@ pub struct Context<'a> {
     pub attempt: Option<&'a Attempt>,
     /// What was found of the components of releases.
     pub checks: &'a Checks,
+    pub signatures: &'a Signatures,
     pub settings: &'a Settings,
     pub now: Timestamp,
 }
@@ -192,6 +194,8 @@ pub enum Asks {
     Malformed,
     /// A fact is missing; `onUnknown` says what follows.
     Unknown,
+    /// The same where the request gives up the platform's own check: refused, unless `onUnknown` was set.
+    UnknownForced,
 }
 
 /// A fact that a verdict rests on, for the record.
@@ -228,6 +232,20 @@ impl Judgement {
         self.outcomes.push(Outcome { asks: Asks::Unknown, field, text, steps });
     }
 
+    /// The same for a request that gives up the platform's own check.
+    pub fn unknown_forced(
+        &mut self,
+        field: &'static str,
+        what: impl Into<String>,
+        missing: &Missing,
+        steps: Vec<Step>,
+    ) {
+        self.unknown(field, what, missing, steps);
+        if let Some(outcome) = self.outcomes.last_mut() {
+            outcome.asks = Asks::UnknownForced;
+        }
+    }
+
     pub fn used(&mut self, name: &str, provenance: Option<&Provenance>) {
         if let Some(provenance) = provenance {
             let fact = FactUse { name: name.into(), source: Arc::clone(&provenance.source), as_of: provenance.as_of };
@@ -261,7 +279,13 @@ impl Policy {
 
     #[must_use]
     pub fn on_unknown(&self, settings: &Settings) -> OnUnknown {
-        settings.policies.get(self.id).and_then(|p| p.on_unknown).unwrap_or(self.on_unknown)
+        self.set_on_unknown(settings).unwrap_or(self.on_unknown)
+    }
+
+    /// What the configuration says, where it says so.
+    #[must_use]
+    pub fn set_on_unknown(&self, settings: &Settings) -> Option<OnUnknown> {
+        settings.policies.get(self.id).and_then(|p| p.on_unknown)
     }
 
     /// The way out in an emergency: the command, and what it writes. Policies that judge a value's form have none.

@@ -104,10 +104,10 @@ impl Registry {
     /// # Errors
     /// See [`Unread`].
     pub async fn release(&self, places: &[Repository], digest: Digest, deadline: Instant) -> Result<Read, Unread> {
-        let job = Job::new(deadline, self.0.layer_bytes);
         let mut have = Verified::default();
         let mut attempts: Vec<Attempt> = vec![];
         for (place, until) in turns(places, deadline) {
+            let job = Job::new(deadline, places.len(), self.0.layer_bytes, have.len());
             let failure = match self.0.gather(&job, place, digest, until(), &mut have).await {
                 Ok(()) => match fetch::parse(std::mem::take(&mut have), digest, deadline).await {
                     Ok((Ok(payload), Verified(bytes))) => {
@@ -125,9 +125,6 @@ impl Registry {
                 },
                 Err(failure) => failure,
             };
-            if failure.reason == Reason::Exhausted {
-                return Err(Unread::Bad { fault: Fault::Bad(failure.why), place: Some(place.clone()), attempts });
-            }
             attempts.push(failure.at(place));
         }
         Err(Unread::of(attempts))
@@ -135,9 +132,9 @@ impl Registry {
 
     /// Whether one of `places` has the manifest, by `HEAD`.
     pub async fn present(&self, places: &[Repository], digest: Digest, deadline: Instant) -> Presence {
-        let job = Job::new(deadline, self.0.layer_bytes);
         let mut attempts = vec![];
         for (place, until) in turns(places, deadline) {
+            let job = Job::new(deadline, places.len(), self.0.layer_bytes, 0);
             let object = Object::manifest(place, digest, until());
             match self.0.ask(&job, object, &Method::HEAD).await {
                 Ok(_) => return Presence::Found(place.clone()),
@@ -163,7 +160,7 @@ impl Registry {
         connect: Option<IpAddr>,
         deadline: Instant,
     ) -> Result<Vec<u8>, Attempt> {
-        let job = Job::new(deadline, self.0.layer_bytes);
+        let job = Job::new(deadline, 1, self.0.layer_bytes, 0);
         let object = Object { connect, ..Object::manifest(place, digest, deadline) };
         self.0.ask(&job, object, &Method::GET).await.map_err(|failure| failure.at(place))
     }

@@ -101,11 +101,11 @@ async fn facts(
     tasks: &mut Tasks,
 ) -> Result<(Facts, Option<Recorder>, Option<Lookups>)> {
     let (facts, recorder, lookups) = if let Some(state) = &config.state {
-        (Facts::from_state(state.clone(), config.releases.clone()), None, None)
+        (Facts::from_state(state.clone(), config.on_site()), None, None)
     } else {
         let client = watch::connect(config.kubeconfig.as_deref()).await?;
         let recorder = Recorder::new(client.clone());
-        let (facts, mut watches) = Facts::live(client.clone(), config.releases.clone(), Timing::default());
+        let (facts, mut watches) = Facts::live(client.clone(), config.on_site(), Timing::default());
         tasks.spawn("the watches", async move { watches.ended().await });
         let lookups = fetch::lookups(client, facts.clone(), config.cache_dir.as_deref()).map_err(|why| anyhow!(why))?;
         metrics.register(|registry| lookups.counts.register(registry));

@@ -139,7 +139,7 @@ impl Signatures {
     }
 
     #[must_use]
-    pub fn evidence(&self, digest: Digest, repositories: &[String], now: Timestamp) -> Evidence<'_> {
+    pub fn evidence(&self, digest: Digest, repositories: &[&str], now: Timestamp) -> Evidence<'_> {
         let keys = match &self.keys {
             Ok(keys) => keys,
             Err(missing) => return Evidence::Unknown(missing.clone()),
@@ -152,11 +152,11 @@ impl Signatures {
             let references = valid.iter().map(|(_, verified)| &verified.statement.reference);
             let mut releases: Vec<&SignedRelease> = references
                 .clone()
-                .filter(|reference| repositories.contains(&reference.repository))
+                .filter(|reference| repositories.contains(&&*reference.repository))
                 .filter_map(|reference| reference.release.as_ref())
                 .filter(|release| {
                     let same = |reference: &Reference| {
-                        repositories.contains(&reference.repository) && reference.release.as_ref() == Some(*release)
+                        repositories.contains(&&*reference.repository) && reference.release.as_ref() == Some(*release)
                     };
                     let naming: Vec<_> =
                         valid.iter().filter(|(_, it)| same(&it.statement.reference)).copied().collect();
@@ -179,12 +179,7 @@ impl Signatures {
 
     /// The digests that signatures prove to be payloads of a version, each with its architecture, in digest order.
     #[must_use]
-    pub fn of_version(
-        &self,
-        version: &Version,
-        repositories: &[String],
-        now: Timestamp,
-    ) -> Vec<(Digest, &'static str)> {
+    pub fn of_version(&self, version: &Version, repositories: &[&str], now: Timestamp) -> Vec<(Digest, &'static str)> {
         let mut found: Vec<_> = self
             .by_digest
             .keys()

@@ -18,7 +18,6 @@ use crate::breakglass::{Override, in_force};
 use crate::cluster::Fact;
 use crate::engine::Facts;
 use crate::objects::Metadata;
-use crate::policy::Context;
 use crate::problem::Problem;
 use crate::review::{Review, Subject, UserInfo};
 use crate::settings::{Retain, ServerMode};
@@ -125,16 +124,11 @@ impl Status {
     }
 }
 
-fn context<'a>(facts: Facts<'a>, review: &'a Review<'a>) -> Context<'a> {
-    let Facts { cluster, catalog, attempt, checks, settings, now } = facts;
-    Context { review, cluster, catalog, attempt, checks, settings, now }
-}
-
 impl Judged {
     fn of(facts: Facts<'_>, subject: Subject<'_>) -> Self {
         // Nobody asks: an override of a group's members is not in this.
         let review = Review { uid: "".into(), user: UserInfo::default(), dry_run: true, subject };
-        Self::from(verdict::judge(&context(facts, &review)))
+        Self::from(verdict::judge(&facts.context(&review)))
     }
 
     #[must_use]

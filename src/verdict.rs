@@ -175,14 +175,10 @@ impl<'c, 'a> Fold<'c, 'a> {
         let (asked, wanted) = match outcome.asks {
             Asks::Warn => (Result::Warn, Mode::Warn),
             Asks::Deny | Asks::Malformed => (Result::Deny, Mode::Deny),
-            Asks::Unknown => (
-                Result::Unknown,
-                match policy.on_unknown(settings) {
-                    OnUnknown::Deny => Mode::Deny,
-                    OnUnknown::Warn => Mode::Warn,
-                    OnUnknown::Allow => Mode::Audit,
-                },
-            ),
+            Asks::Unknown => (Result::Unknown, on_unknown(policy.on_unknown(settings))),
+            Asks::UnknownForced => {
+                (Result::Unknown, on_unknown(policy.set_on_unknown(settings).unwrap_or(OnUnknown::Deny)))
+            }
         };
         let level = wanted.min(mode).min(self.ceiling());
         let opened = if level == Mode::Deny { self.opened_by(policy, &outcome) } else { Err(None) };
@@ -219,16 +215,17 @@ impl<'c, 'a> Fold<'c, 'a> {
                     steps: outcome.steps.clone(),
                     footer,
                 });
-                if outcome.asks != Asks::Unknown {
+                if asked != Result::Unknown {
                     self.verdict.result = Result::Deny;
                 } else if self.verdict.result != Result::Deny {
                     self.verdict.result = Result::Unknown;
                 }
                 if asked == Result::Unknown { "unknown" } else { "deny" }
             }
-            (Mode::Warn, _) if asked == Result::Warn => {
+            // Nothing was softened: no more than a warning was wanted.
+            (Mode::Warn, _) if wanted == Mode::Warn => {
                 self.plain.push(format!("{}: {line}", policy.id));
-                "warn"
+                if asked == Result::Unknown { "unknown, warned" } else { "warn" }
             }
             (Mode::Warn, _) => {
                 let instead =
@@ -359,6 +356,14 @@ fn idle_entry(entry: &Entry, now: Timestamp) -> Option<String> {
 }
 
 const OVERRIDE_FIELD: &str = "metadata.annotations[airgate.io/override]";
+
+fn on_unknown(on_unknown: OnUnknown) -> Mode {
+    match on_unknown {
+        OnUnknown::Deny => Mode::Deny,
+        OnUnknown::Warn => Mode::Warn,
+        OnUnknown::Allow => Mode::Audit,
+    }
+}
 
 /// The rule that made a denial and, where one exists, the way out in an emergency.
 fn footer(policy: &Policy, opens: bool, note: Option<&str>) -> String {

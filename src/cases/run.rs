@@ -12,6 +12,8 @@ use crate::pullspec::{Digest, Repository};
 use crate::release::completeness::{Checked, Checks, Completeness, Gap, Wanted};
 use crate::release::{Attempt, AttemptEnd, Catalog, Source};
 use crate::settings::Settings;
+use crate::signature::Signatures;
+use crate::signatures::{FromFiles, Verifier};
 use crate::state::State;
 use crate::version::Version;
 
@@ -30,6 +32,7 @@ pub struct Situation {
     pub catalog: Catalog,
     pub attempt: Option<Attempt>,
     pub checks: Checks,
+    pub signatures: Signatures,
     pub settings: Settings,
     pub now: jiff::Timestamp,
     /// `Err` where the request never becomes a review.
@@ -66,7 +69,8 @@ pub fn situation(file: &CaseFile, case: &Case) -> Result<Situation, String> {
     let settings = case.config.as_ref().unwrap_or(&file.config).clone();
     let attempt = case.attempt.as_ref().map(|attempt| attempt.read(now)).transpose()?;
     let checks = case.components.as_ref().map(|components| components.read(now)).transpose()?.into_iter().collect();
-    Ok(Situation { state, catalog, attempt, checks, settings, now, review })
+    let signatures = Verifier::default().signatures(&state.snapshot(), &FromFiles::default(), now);
+    Ok(Situation { state, catalog, attempt, checks, signatures, settings, now, review })
 }
 
 impl AttemptCase {
@@ -133,6 +137,7 @@ impl Situation {
             catalog: &self.catalog,
             attempt: self.attempt.as_ref(),
             checks: &self.checks,
+            signatures: &self.signatures,
             settings: &self.settings,
             now: self.now,
         };

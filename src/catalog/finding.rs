@@ -8,6 +8,7 @@ use crate::payload::Payload;
 use crate::problem::Problem;
 use crate::pullspec::Digest;
 use crate::release::{Component, Release, Source};
+use crate::signature::Found;
 use crate::version::Version;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,17 +51,20 @@ pub enum Keeps {
 pub struct Outcome {
     pub findings: Vec<Finding>,
     pub problems: Vec<Problem>,
+    /// Release signatures, unread.
+    pub signatures: Vec<Found>,
 }
 
 impl Outcome {
     #[must_use]
     pub fn problem(file: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { findings: vec![], problems: vec![Problem::new(file, message)] }
+        Self { problems: vec![Problem::new(file, message)], ..Self::default() }
     }
 
     pub fn append(&mut self, other: Self) {
         self.findings.extend(other.findings);
         self.problems.extend(other.problems);
+        self.signatures.extend(other.signatures);
     }
 
     /// Leaves out what is below a list that was read too.

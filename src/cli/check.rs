@@ -163,7 +163,8 @@ pub fn run(args: CheckArgs) -> Result<ExitCode> {
     let now = now(common.now.as_deref())?;
     let sources = Sources::read(&common.source)?;
     let (snapshot, catalog, problems) = (sources.snapshot(), sources.catalog(), sources.problems());
-    let facts = Facts::of(&snapshot, &catalog, &sources.settings, now);
+    let signatures = sources.signatures();
+    let facts = Facts { signatures: &signatures, ..Facts::of(&snapshot, &catalog, &sources.settings, now) };
     if common.output == Format::Text {
         for problem in problems.iter() {
             note(&format!("note: {problem}"));

@@ -138,8 +138,12 @@ impl Failure {
         }
         let through = if proxied { " through the proxy" } else { "" };
         let host = shown(host);
+        // A connect that took its whole time is not repeated: the next place, or the caller, needs the rest.
         let (why, again) = if error.is_dns() {
-            (format!("the name {host} cannot be resolved: look at the DNS of this machine or pod"), None)
+            (
+                format!("the name {host} cannot be resolved: look at the DNS of this machine or pod"),
+                Some(Duration::ZERO),
+            )
         } else if connect && error.is_timeout() {
             (format!("{host} does not answer{through}: look at its health and at the firewall between"), None)
         } else if connect {
@@ -164,7 +168,10 @@ fn untrusted(host: &str, error: &rustls::Error) -> String {
         return format!("the certificate of {host} cannot be used ({}): replace it", shown(&error.to_string()));
     };
     match error {
-        CertificateError::UnknownIssuer => format!("the certificate of {host} is signed by an unknown CA: {add}"),
+        // The second is the name of a known CA with another key, as after a CA was made anew.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            format!("the certificate of {host} is signed by an unknown CA: {add}")
+        }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             format!("the certificate of {host} has expired: renew it, or set this machine's clock")
         }
@@ -184,26 +191,25 @@ fn untrusted(host: &str, error: &rustls::Error) -> String {
 }
 
 fn certificate_error(error: &reqwest::Error) -> Option<rustls::Error> {
-    let mut source = error.source();
-    while let Some(error) = source {
-        let found = error.downcast_ref::<rustls::Error>().or_else(|| {
-            // An io::Error leaves the error that it wraps out of the chain.
-            error.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref::<rustls::Error>()
-        });
-        if let Some(found @ (rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented)) = found {
-            return Some(found.clone());
+    let found = causes(error).find_map(|cause| cause.downcast_ref::<rustls::Error>());
+    let about_it = |error: &&rustls::Error| {
+        matches!(error, rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented)
+    };
+    found.filter(about_it).cloned()
+}
+
+/// What is below an error. An `io::Error` leaves the error that it wraps out of its sources.
+fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    std::iter::successors(error.source(), |error| {
+        let error: &(dyn std::error::Error + 'static) = *error;
+        match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(wrapped) => Some(wrapped),
+            None => error.source(),
         }
-        source = error.source();
-    }
-    None
+    })
 }
 
 fn deepest(error: &reqwest::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text = error.to_string();
-        source = error.source();
-    }
+    let text = causes(error).last().map_or_else(|| error.to_string(), ToString::to_string);
     shown(&text).chars().take(160).collect()
 }

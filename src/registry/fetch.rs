@@ -30,6 +30,12 @@ const EAGER_BYTES: u64 = 16 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Verified(pub HashMap<Digest, Vec<u8>>);
 
+impl Verified {
+    pub fn len(&self) -> usize {
+        self.0.values().map(Vec::len).sum()
+    }
+}
+
 impl Blobs for Verified {
     fn blob(&self, digest: Digest, limit: u64) -> Result<Option<Vec<u8>>, String> {
         let found = self.0.get(&digest);

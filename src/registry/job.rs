@@ -1,4 +1,5 @@
-//! What one read may spend: time, requests, memory.
+//! What one read may spend at one place: time, requests, memory. Each place has its own, so that a hostile mirror cannot
+//! use up what the source needs.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,8 +8,10 @@ use tokio::time::Instant;
 
 use super::failure::{Failure, Reason};
 
-/// A release of four architectures takes ten to twenty, tokens, redirects and retries included.
+/// Of one read. A release of four architectures takes ten to forty, tokens, redirects and retries included.
 const REQUESTS: u32 = 512;
+/// A place has at least these.
+const FEWEST: u32 = 64;
 /// Beside one layer of the largest size: manifests, configurations, layers of other images of an index.
 const BESIDE_BYTES: u64 = 32 << 20;
 
@@ -16,20 +19,25 @@ const BESIDE_BYTES: u64 = 32 << 20;
 pub(super) struct Job {
     /// When the caller wants an answer, whatever it is.
     pub until: Instant,
+    allowed: u32,
     requests: AtomicU32,
     bytes: AtomicU64,
 }
 
 impl Job {
-    pub fn new(until: Instant, layer_bytes: u64) -> Self {
-        Self { until, requests: REQUESTS.into(), bytes: (layer_bytes + BESIDE_BYTES).into() }
+    /// For one of so many places, with so many bytes kept from those before.
+    pub fn new(until: Instant, places: usize, layer_bytes: u64, held: usize) -> Self {
+        let allowed = (REQUESTS / u32::try_from(places.max(1)).unwrap_or(u32::MAX)).max(FEWEST);
+        let bytes = (layer_bytes + BESIDE_BYTES).saturating_sub(held as u64);
+        Self { until, allowed, requests: allowed.into(), bytes: bytes.into() }
     }
 
     /// Counts a request that is about to be made.
     pub fn request(&self) -> Result<(), Failure> {
         let left = self.requests.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         left.map(drop).map_err(|_| {
-            let why = format!("reading it takes more than {REQUESTS} requests, which no release does; do not use it");
+            let why =
+                format!("reading it takes more than {} requests, which no release does; do not use it", self.allowed);
             Failure::new(Reason::Exhausted, why)
         })
     }

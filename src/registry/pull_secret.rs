@@ -283,8 +283,8 @@ mod tests {
         }
         let shown = format!(
             "{:?}",
-            self::secret(&format!("{{\"auths\": {{\"a.b\": {{\"auth\": {:?}}}}}}}", encoded("user:s3cret")))
+            self::secret(&format!("{{\"auths\": {{\"a.b\": {{\"auth\": {:?}}}}}}}", encoded("robot:s3cret")))
         );
-        assert!(!shown.contains("s3cret") && !shown.contains("user"), "{shown}");
+        assert!(!shown.contains("s3cret") && !shown.contains("robot"), "{shown}");
     }
 }

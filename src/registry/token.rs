@@ -130,7 +130,7 @@ impl Visitor<'_> {
             let answered = match challenge {
                 Challenge::Basic => {
                     let usable = credentials.filter(|credentials| !credentials.user.is_empty());
-                    usable.ok_or_else(|| self.no_credentials()).and_then(basic).map(|header| (header, None))
+                    usable.ok_or_else(|| self.no_credentials("401")).and_then(basic).map(|header| (header, None))
                 }
                 Challenge::Bearer { realm, service } => {
                     let token = self.token(realm, service.as_deref(), credentials).await;
@@ -149,19 +149,18 @@ impl Visitor<'_> {
         }))
     }
 
-    fn no_credentials(&self) -> Failure {
-        let place = self.place;
-        let why = match pull_secret::helper(self.pull_secrets, &place.host) {
+    /// `said` is the answer to the request without them.
+    fn no_credentials(&self, said: &str) -> Failure {
+        let host = &self.place.host;
+        let why = match pull_secret::helper(self.pull_secrets, host) {
             Some(helper) => format!(
-                "it asks for credentials, which the helper program {} keeps and airgate does not run: add an auths entry \
-                 for {} to the pull secret",
-                shown(helper),
-                place.host
+                "it refuses access without credentials ({said}), which the helper program {} keeps and airgate does not \
+                 run: add an auths entry for {host} to the pull secret",
+                shown(helper)
             ),
             None => format!(
-                "it asks for credentials and the pull secret has none for {}: add an auths entry for it to the pull \
-                 secret, or give --authfile",
-                place.host
+                "it refuses access without credentials ({said}) and the pull secret has none for {host}: add an auths \
+                 entry for it to the pull secret, or give --authfile"
             ),
         };
         Failure::new(Reason::Denied, why)
@@ -178,7 +177,7 @@ impl Visitor<'_> {
                 );
                 Failure::new(Reason::Denied, why)
             }
-            None => self.no_credentials(),
+            None => self.no_credentials(said),
         }
     }
 

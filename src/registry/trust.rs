@@ -110,14 +110,9 @@ impl Trust {
         }
         let insecure = authority.filter(|authority| self.insecure(authority)).and_then(server_name);
         let provider = provider();
-        let chain = match roots.is_empty() {
-            true => None,
-            false => Some(
-                WebPkiServerVerifier::builder_with_provider(roots.into(), provider.clone())
-                    .build()
-                    .map_err(|error| format!("cannot set up trust in certificates: {error}"))?,
-            ),
-        };
+        let verifier = (!roots.is_empty())
+            .then(|| WebPkiServerVerifier::builder_with_provider(roots.into(), provider.clone()).build());
+        let chain = verifier.transpose().map_err(|error| format!("cannot set up trust in certificates: {error}"))?;
         let verifier = Verifier { chain, own, insecure, provider: provider.clone() };
         let mut config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()

@@ -121,11 +121,19 @@ impl Guard {
         attempt: Option<&Attempt>,
         now: Timestamp,
     ) -> Result<Judged, BadInput> {
-        let catalog = self.facts.catalog();
+        let (catalog, signatures) = (self.facts.catalog(), self.facts.signatures());
         let checks = self.lookups.as_ref().map(|lookups| lookups.source.components.checks()).unwrap_or_default();
         engine::judge(
             body,
-            engine::Facts { cluster, catalog: &catalog, attempt, checks: &checks, settings: &self.settings, now },
+            engine::Facts {
+                cluster,
+                catalog: &catalog,
+                attempt,
+                checks: &checks,
+                signatures: &signatures,
+                settings: &self.settings,
+                now,
+            },
         )
     }
 

@@ -17,8 +17,8 @@ fn reference(tag: &str) -> String {
     format!("{RELEASE_REPOSITORY}:{tag}")
 }
 
-fn repositories() -> Vec<String> {
-    vec![RELEASE_REPOSITORY.into()]
+fn repositories() -> [&'static str; 1] {
+    [RELEASE_REPOSITORY]
 }
 
 fn now() -> Timestamp {

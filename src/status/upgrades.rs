@@ -127,7 +127,7 @@ impl Target {
         let judged = judged(facts, cv, candidate.digest);
         let review = review(cv, candidate.digest);
         let Facts { catalog, now, .. } = facts;
-        let upgrade = Upgrade::of(&super::context(facts, &review))?;
+        let upgrade = Upgrade::of(&facts.context(&review))?;
         if candidate.release.is_some_and(|release| !upgrade.fits(release)) && !judged.allowed() {
             return None;
         }
