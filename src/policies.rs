@@ -2,6 +2,7 @@
 
 mod clusterversion_singleton;
 mod digest_only;
+mod mirror_in_use;
 mod release_identity;
 mod release_in_use;
 mod upgrade_path;
@@ -14,6 +15,7 @@ pub const POLICIES: &[&Policy] = &[
     &release_in_use::POLICY,
     &release_identity::POLICY,
     &clusterversion_singleton::POLICY,
+    &mirror_in_use::POLICY,
 ];
 
 #[must_use]

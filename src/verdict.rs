@@ -223,9 +223,10 @@ impl<'c, 'a> Fold<'c, 'a> {
                 }
                 if asked == Result::Unknown { "unknown" } else { "deny" }
             }
-            (Mode::Warn, _) if asked == Result::Warn => {
+            // No more than a warning was asked for, be it by `onUnknown`.
+            (Mode::Warn, _) if wanted == Mode::Warn => {
                 self.plain.push(format!("{}: {line}", policy.id));
-                "warn"
+                if asked == Result::Unknown { "unknown, not enforced" } else { "warn" }
             }
             (Mode::Warn, _) => {
                 let instead =
