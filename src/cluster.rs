@@ -12,6 +12,8 @@ use crate::objects::cluster_version::ClusterVersion;
 use crate::objects::internal_release_image::{InternalReleaseImage, MachineConfigNode};
 use crate::objects::machine_config::{Infrastructure, MachineConfigPool};
 use crate::objects::mirrors::{ImageConfig, MirrorKind, MirrorSet};
+use crate::objects::release_config_map::ReleaseConfigMap;
+use crate::resource::{RELEASE_SIGNATURES, RELEASE_VERIFICATION};
 
 /// A watch that heard nothing (event, bookmark or relist) for this long proves nothing any more.
 pub const STALE_AFTER: SignedDuration = SignedDuration::from_mins(5);
@@ -121,6 +123,10 @@ pub struct Snapshot {
     pub image_content_source_policies: Fact<Vec<MirrorSet<'static>>>,
     /// The images.config.openshift.io `cluster`.
     pub image_config: Fact<ImageConfig<'static>>,
+    /// ConfigMaps that hold release signatures.
+    pub release_signatures: Fact<Arc<[Arc<ReleaseConfigMap>]>>,
+    /// The ConfigMap `release-verification` with the keys.
+    pub release_verification: Fact<Arc<ReleaseConfigMap>>,
 }
 
 impl Snapshot {
@@ -137,6 +143,8 @@ impl Snapshot {
             machine_config_pools: unknown(why, "machineconfigpools"),
             rendered_releases: unknown(why, "machineconfigs"),
             infrastructure: unknown(why, "infrastructure cluster"),
+            release_signatures: unknown(why, &RELEASE_SIGNATURES.selected()),
+            release_verification: unknown(why, &RELEASE_VERIFICATION.selected()),
             image_digest_mirror_sets: unknown(why, "imagedigestmirrorsets"),
             image_tag_mirror_sets: unknown(why, "imagetagmirrorsets"),
             image_content_source_policies: unknown(why, "imagecontentsourcepolicies"),

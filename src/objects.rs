@@ -8,6 +8,7 @@ pub mod cluster_version;
 pub mod internal_release_image;
 pub mod machine_config;
 pub mod mirrors;
+pub mod release_config_map;
 
 use std::borrow::Cow;
 use std::fmt;

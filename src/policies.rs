@@ -3,8 +3,10 @@
 mod clusterversion_singleton;
 mod digest_only;
 mod mirror_in_use;
+mod release_complete;
 mod release_identity;
 mod release_in_use;
+mod release_signature;
 mod upgrade_path;
 
 use crate::policy::Policy;
@@ -15,6 +17,8 @@ pub const POLICIES: &[&Policy] = &[
     &release_in_use::POLICY,
     &release_identity::POLICY,
     &clusterversion_singleton::POLICY,
+    &release_signature::POLICY,
+    &release_complete::POLICY,
     &mirror_in_use::POLICY,
 ];
 

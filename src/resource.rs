@@ -1,6 +1,6 @@
 //! The cluster resources airgate reads, under every name people and files give them.
 
-/// One resource airgate has a use for. All of them are cluster-scoped so far.
+/// One resource airgate has a use for.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Resource {
     pub kind: &'static str,
@@ -13,6 +13,10 @@ pub struct Resource {
     pub singleton: Option<&'static str>,
     /// Whether only metadata is of use: a MachineConfig carries the files of a node, up to megabytes.
     pub metadata_only: bool,
+    /// The one namespace that counts; `None` for what is cluster-scoped.
+    pub namespace: Option<&'static str>,
+    /// The label that objects of use have, in a live cluster.
+    pub label: Option<&'static str>,
 }
 
 pub static CLUSTER_VERSIONS: Resource = Resource {
@@ -23,6 +27,8 @@ pub static CLUSTER_VERSIONS: Resource = Resource {
     short: &[],
     singleton: Some(crate::objects::cluster_version::NAME),
     metadata_only: false,
+    namespace: None,
+    label: None,
 };
 
 pub static INTERNAL_RELEASE_IMAGES: Resource = Resource {
@@ -33,6 +39,8 @@ pub static INTERNAL_RELEASE_IMAGES: Resource = Resource {
     short: &[],
     singleton: Some(crate::objects::internal_release_image::NAME),
     metadata_only: false,
+    namespace: None,
+    label: None,
 };
 
 pub static MACHINE_CONFIG_NODES: Resource = Resource {
@@ -43,6 +51,8 @@ pub static MACHINE_CONFIG_NODES: Resource = Resource {
     short: &[],
     singleton: None,
     metadata_only: false,
+    namespace: None,
+    label: None,
 };
 
 pub static MACHINE_CONFIG_POOLS: Resource = Resource {
@@ -53,6 +63,8 @@ pub static MACHINE_CONFIG_POOLS: Resource = Resource {
     short: &["mcp"],
     singleton: None,
     metadata_only: false,
+    namespace: None,
+    label: None,
 };
 
 pub static MACHINE_CONFIGS: Resource = Resource {
@@ -63,6 +75,8 @@ pub static MACHINE_CONFIGS: Resource = Resource {
     short: &["mc"],
     singleton: None,
     metadata_only: true,
+    namespace: None,
+    label: None,
 };
 
 pub static INFRASTRUCTURES: Resource = Resource {
@@ -73,6 +87,8 @@ pub static INFRASTRUCTURES: Resource = Resource {
     short: &["infra"],
     singleton: Some("cluster"),
     metadata_only: false,
+    namespace: None,
+    label: None,
 };
 
 /// Where nodes pull images from instead of where they are named: by digest.
@@ -84,6 +100,8 @@ pub static IMAGE_DIGEST_MIRROR_SETS: Resource = Resource {
     short: &["idms"],
     singleton: None,
     metadata_only: false,
+    namespace: None,
+    label: None,
 };
 
 /// The same by tag.
@@ -95,6 +113,8 @@ pub static IMAGE_TAG_MIRROR_SETS: Resource = Resource {
     short: &["itms"],
     singleton: None,
     metadata_only: false,
+    namespace: None,
+    label: None,
 };
 
 /// The deprecated form of the first, which still counts.
@@ -106,6 +126,8 @@ pub static IMAGE_CONTENT_SOURCE_POLICIES: Resource = Resource {
     short: &["icsp"],
     singleton: None,
     metadata_only: false,
+    namespace: None,
+    label: None,
 };
 
 /// Which registries the cluster blocks, allows and trusts. Its kind is `Image`.
@@ -117,9 +139,37 @@ pub static IMAGE_CONFIGS: Resource = Resource {
     short: &[],
     singleton: Some(crate::objects::mirrors::IMAGE_CONFIG),
     metadata_only: false,
+    namespace: None,
+    label: None,
 };
 
-pub static ALL: [&Resource; 10] = [
+/// ConfigMaps of the namespace where the CVO looks for release signatures and their keys.
+pub static RELEASE_SIGNATURES: Resource = Resource {
+    kind: "ConfigMap",
+    plural: "configmaps",
+    group: "",
+    versions: &["v1"],
+    short: &["cm"],
+    singleton: None,
+    metadata_only: false,
+    namespace: Some("openshift-config-managed"),
+    label: Some("release.openshift.io/verification-signatures"),
+};
+
+/// The one of them with the keys, which has no such label: a watch of its own, the same files.
+pub static RELEASE_VERIFICATION: Resource = Resource {
+    kind: "ConfigMap",
+    plural: "configmaps",
+    group: "",
+    versions: &["v1"],
+    short: &[],
+    singleton: Some("release-verification"),
+    metadata_only: false,
+    namespace: Some("openshift-config-managed"),
+    label: None,
+};
+
+pub static ALL: [&Resource; 11] = [
     &CLUSTER_VERSIONS,
     &INTERNAL_RELEASE_IMAGES,
     &MACHINE_CONFIG_NODES,
@@ -130,13 +180,26 @@ pub static ALL: [&Resource; 10] = [
     &IMAGE_TAG_MIRROR_SETS,
     &IMAGE_CONTENT_SOURCE_POLICIES,
     &IMAGE_CONFIGS,
+    &RELEASE_SIGNATURES,
 ];
 
 impl Resource {
     /// As RBAC and `oc` write it: `clusterversions.config.openshift.io`.
     #[must_use]
     pub fn full_name(&self) -> String {
-        format!("{}.{}", self.plural, self.group)
+        if self.group.is_empty() { self.plural.into() } else { format!("{}.{}", self.plural, self.group) }
+    }
+
+    /// What of it is read, as arguments of `oc get`; of a cluster-scoped resource all.
+    #[must_use]
+    pub fn selected(&self) -> String {
+        let Some(namespace) = self.namespace else { return self.full_name() };
+        let only = match (self.singleton, self.label) {
+            (Some(name), _) => format!(" {name}"),
+            (None, Some(label)) => format!(" -l {label}"),
+            (None, None) => String::new(),
+        };
+        format!("{} -n {namespace}{only}", self.full_name())
     }
 
     /// As a person asks `oc` for it: with the group where the plural alone means something else.

@@ -89,6 +89,8 @@ impl Watches {
         watches.spawn(&mut tasks, client, timing, kind::image_tag_mirror_sets());
         watches.spawn(&mut tasks, client, timing, kind::image_content_source_policies());
         watches.spawn(&mut tasks, client, timing, kind::image_config());
+        watches.spawn(&mut tasks, client, timing, kind::release_signatures());
+        watches.spawn(&mut tasks, client, timing, kind::release_verification());
         (watches, WatchTasks(tasks))
     }
 

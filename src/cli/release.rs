@@ -113,7 +113,7 @@ fn in_catalog(reference: &str, catalog: &Catalog, no_directories: bool, problems
     let missing = match catalog.lookup(digest) {
         Lookup::Release(release) => {
             let findings = vec![Finding::of_release(release.clone())];
-            return Outcome { findings, problems: vec![] };
+            return Outcome { findings, ..Outcome::default() };
         }
         Lookup::Contradiction(one, other) => {
             format!("{} and {} contradict each other about it: remove one of them", one.name, other.name)

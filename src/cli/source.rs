@@ -14,9 +14,12 @@ use crate::action::{Stored, Target};
 use crate::cluster::Snapshot;
 use crate::config::ConfigFile;
 use crate::facts::Facts;
+use crate::fetch::{self, Lookups};
+use crate::policy::Want;
 use crate::problem::Problem;
-use crate::release::Catalog;
+use crate::release::{Attempt, Catalog};
 use crate::settings::Settings;
+use crate::signature::Signatures;
 use crate::watch;
 
 /// Flags that say where facts come from.
@@ -34,6 +37,9 @@ pub struct SourceArgs {
     /// Directory of releases (layouts, archives, mirrored trees, catalog files); may be given several times [env: AIRGATE_RELEASES, comma-separated]
     #[arg(long, value_name = "DIR")]
     pub releases: Vec<PathBuf>,
+    /// Public keys of release signatures, for a cluster without the ConfigMap release-verification [env: AIRGATE_RELEASE_KEYS]
+    #[arg(long, value_name = "FILE")]
+    pub release_keys: Option<PathBuf>,
 }
 
 impl SourceArgs {
@@ -49,6 +55,8 @@ impl SourceArgs {
         } else if let Some(releases) = environment("AIRGATE_RELEASES") {
             config.releases = releases.split(',').filter(|dir| !dir.is_empty()).map(PathBuf::from).collect();
         }
+        let keys = self.release_keys.clone().or_else(|| path_from_environment("AIRGATE_RELEASE_KEYS"));
+        config.release_keys = keys.or(config.release_keys);
         Ok(config)
     }
 }
@@ -84,6 +92,8 @@ pub fn one_of(names: (&str, &str), flags: Pair, file: Pair) -> Result<Pair> {
 /// Everything a command judges by, read once.
 pub struct Sources {
     facts: Facts,
+    /// Where there is a cluster that says how its registries are reached.
+    lookups: Option<Lookups>,
     runtime: Runtime,
     pub settings: Settings,
 }
@@ -96,19 +106,20 @@ impl Sources {
         let config = args.merged_config()?;
         let settings = config.settings();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (mut lookups, on_site) = (None, config.on_site());
         let facts = match (config.state, config.kubeconfig.or_else(default_kubeconfig)) {
-            (Some(directory), _) => Facts::from_state(directory, config.releases),
+            (Some(directory), _) => Facts::from_state(directory, on_site),
             (None, Some(kubeconfig)) => runtime.block_on(async {
                 let client = watch::connect(Some(&kubeconfig)).await?;
-                anyhow::Ok(Facts::once(client, config.releases, Instant::now() + READ_LIMIT).await)
+                let facts = Facts::once(client.clone(), on_site, Instant::now() + READ_LIMIT).await;
+                lookups = Some(fetch::lookups(client, facts.clone(), None).map_err(|why| anyhow!(why))?);
+                anyhow::Ok(facts)
             })?,
             (None, None) => {
-                let nothing = Snapshot::nothing("no cluster was given: name one with --state DIR or --kubeconfig FILE");
-                let (catalog, _) = crate::catalog::load(&config.releases, Timestamp::now());
-                Facts::given(nothing, catalog)
+                Facts::without_cluster("no cluster was given: name one with --state DIR or --kubeconfig FILE", on_site)
             }
         };
-        Ok(Self { facts, runtime, settings })
+        Ok(Self { facts, lookups, runtime, settings })
     }
 
     pub fn snapshot(&self) -> Arc<Snapshot> {
@@ -117,6 +128,16 @@ impl Sources {
 
     pub fn catalog(&self) -> Arc<Catalog> {
         self.facts.catalog()
+    }
+
+    /// Reads a release that the verdict wants, as the server would; `None` where the catalog has it now or nothing can be asked.
+    pub fn look_up(&self, want: &Want) -> Option<Attempt> {
+        let lookups = self.lookups.as_ref()?;
+        self.runtime.block_on(async { lookups.want(want, Instant::now() + READ_LIMIT).await })
+    }
+
+    pub fn signatures(&self) -> Arc<Signatures> {
+        self.facts.signatures()
     }
 
     pub fn problems(&self) -> Arc<Vec<Problem>> {

@@ -22,12 +22,20 @@ pub(super) fn describe(facts: &Facts, files: &Files, now: Timestamp) -> Value {
             "imageTagMirrorSets": fact(&snapshot.image_tag_mirror_sets, now),
             "imageContentSourcePolicies": fact(&snapshot.image_content_source_policies, now),
             "imageConfig": fact(&snapshot.image_config, now),
+            "releaseSignatures": fact(&snapshot.release_signatures, now),
+            "releaseVerification": fact(&snapshot.release_verification, now),
         },
         "watches": facts.watches().map(super::Watches::statuses).unwrap_or_default().iter().map(|status| json!(**status)).collect::<Vec<_>>(),
         "catalog": {
-            "releases": files.catalog.len(),
+            "releases": facts.catalog().len(),
             "directories": files.release_directories.iter().map(|directory| directory.display().to_string()).collect::<Vec<_>>(),
             "readAt": files.read_at,
+            "fromRegistries": facts.read_releases().iter().map(|release| json!({
+                "digest": release.digest.to_string(),
+                "version": release.version.to_string(),
+                "from": *release.source.name,
+                "readAt": release.source.read_at,
+            })).collect::<Vec<_>>(),
         },
         "problems": *files.problems,
     })

@@ -1,12 +1,14 @@
 //! What is watched: how an object becomes a projection, and which fact the projections make.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::cluster::{Fact, Snapshot};
 use crate::objects::cluster_version::ClusterVersion;
 use crate::objects::internal_release_image::{InternalReleaseImage, MachineConfigNode};
 use crate::objects::machine_config::{Infrastructure, MachineConfig, MachineConfigPool};
 use crate::objects::mirrors::{ImageConfig, MirrorSet};
+use crate::objects::release_config_map::{ConfigMap, ReleaseConfigMap};
 use crate::projection::from_text;
 use crate::resource::{self, Resource};
 
@@ -104,6 +106,22 @@ pub(super) fn image_config() -> Kind<ImageConfig<'static>> {
         resource: &resource::IMAGE_CONFIGS,
         project: |text| from_text::<ImageConfig<'_>>(text),
         put: |snapshot, fact| snapshot.image_config = single(fact, &resource::IMAGE_CONFIGS),
+    }
+}
+
+pub(super) fn release_signatures() -> Kind<Arc<ReleaseConfigMap>> {
+    Kind {
+        resource: &resource::RELEASE_SIGNATURES,
+        project: |text| from_text::<ConfigMap<'_>>(text).map(Arc::new),
+        put: |snapshot, fact| snapshot.release_signatures = map(fact, |maps| maps.values().cloned().collect()),
+    }
+}
+
+pub(super) fn release_verification() -> Kind<Arc<ReleaseConfigMap>> {
+    Kind {
+        resource: &resource::RELEASE_VERIFICATION,
+        project: |text| from_text::<ConfigMap<'_>>(text).map(Arc::new),
+        put: |snapshot, fact| snapshot.release_verification = single(fact, &resource::RELEASE_VERIFICATION),
     }
 }
 

@@ -116,7 +116,7 @@ impl Needs {
         let mut names: BTreeSet<&str> = BTreeSet::new();
         for (release, components) in listed {
             judgement.used_release(release);
-            names.extend(components.iter().filter_map(|image| repository(image)));
+            names.extend(components.iter().filter_map(|component| repository(&component.image)));
         }
         if names.is_empty() {
             self.missing.push(Missing {
