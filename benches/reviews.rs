@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use airgate::catalog;
 use airgate::engine::{self, Facts};
+use airgate::policy::Context;
 use airgate::release::Catalog;
 use airgate::review::Review;
 use airgate::settings::Settings;

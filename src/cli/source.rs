@@ -7,17 +7,19 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use jiff::Timestamp;
+use kube::Client;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
 use crate::action::{Stored, Target};
 use crate::cluster::Snapshot;
 use crate::config::ConfigFile;
-use crate::facts::Facts;
+use crate::facts::{Facts, OnSite};
 use crate::fetch::{self, Lookups};
 use crate::policy::Want;
 use crate::problem::Problem;
 use crate::release::{Attempt, Catalog};
+use crate::saved::Objects;
 use crate::settings::Settings;
 use crate::signature::Signatures;
 use crate::watch;
@@ -106,19 +108,17 @@ impl Sources {
         let config = args.merged_config()?;
         let settings = config.settings();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (mut lookups, on_site) = (None, config.on_site());
-        let facts = match (config.state, config.kubeconfig.or_else(default_kubeconfig)) {
-            (Some(directory), _) => Facts::from_state(directory, on_site),
-            (None, Some(kubeconfig)) => runtime.block_on(async {
-                let client = watch::connect(Some(&kubeconfig)).await?;
-                let facts = Facts::once(client.clone(), on_site, Instant::now() + READ_LIMIT).await;
-                lookups = Some(fetch::lookups(client, facts.clone(), None).map_err(|why| anyhow!(why))?);
-                anyhow::Ok(facts)
-            })?,
-            (None, None) => {
-                Facts::without_cluster("no cluster was given: name one with --state DIR or --kubeconfig FILE", on_site)
+        let on_site = config.on_site();
+        let kubeconfig = config.kubeconfig.or_else(default_kubeconfig);
+        let (facts, client) = match cluster(config.state, kubeconfig, on_site.clone(), &runtime)? {
+            Some(Cluster { facts, client }) => (facts, client),
+            None => {
+                let why = "no cluster was given: name one with --state DIR or --kubeconfig FILE";
+                (Facts::without_cluster(why, on_site), None)
             }
         };
+        let lookups =
+            client.map(|client| fetch::lookups(client, facts.clone(), None)).transpose().map_err(|why| anyhow!(why))?;
         Ok(Self { facts, lookups, runtime, settings })
     }
 
@@ -144,12 +144,45 @@ impl Sources {
         self.facts.problems()
     }
 
+    /// Every object that airgate reads, whole.
+    pub fn save(&self) -> Result<Objects> {
+        self.runtime.block_on(async { self.facts.save(Instant::now() + READ_LIMIT).await }).map_err(|why| anyhow!(why))
+    }
+
     /// The stored form of an object.
     pub fn stored(&self, target: &Target) -> Stored {
         let deadline = Instant::now() + READ_LIMIT;
         // A deadline needs the runtime's clock.
         self.runtime.block_on(self.facts.object(&target.resource, None, &target.name, deadline))
     }
+}
+
+/// A cluster that was named, read once.
+pub struct Cluster {
+    pub facts: Facts,
+    /// Where it was read from an API server.
+    pub client: Option<Client>,
+}
+
+/// The cluster that is named, with the releases in these directories; `None` where none is.
+///
+/// # Errors
+/// Where the kubeconfig cannot be used.
+pub fn cluster(
+    state: Option<PathBuf>,
+    kubeconfig: Option<PathBuf>,
+    on_site: impl Into<OnSite>,
+    runtime: &Runtime,
+) -> Result<Option<Cluster>> {
+    Ok(match (state, kubeconfig) {
+        (Some(directory), _) => Some(Cluster { facts: Facts::from_state(directory, on_site), client: None }),
+        (None, Some(kubeconfig)) => runtime.block_on(async {
+            let client = watch::connect(Some(&kubeconfig)).await?;
+            let facts = Facts::once(client.clone(), on_site, Instant::now() + READ_LIMIT).await;
+            anyhow::Ok(Some(Cluster { facts, client: Some(client) }))
+        })?,
+        (None, None) => None,
+    })
 }
 
 /// Where oc would look: the first file of $KUBECONFIG, else ~/.kube/config, that exists.

@@ -88,6 +88,11 @@ impl ClusterAccess {
         Ok(registry)
     }
 
+    /// What [`Self::registry`] would read with now, and what of the cluster's settings cannot be used.
+    pub async fn access(&self, cluster: &Snapshot) -> (Access, Vec<String>) {
+        self.read(cluster).await.access()
+    }
+
     /// What of the cluster's settings cannot be used.
     pub fn notes(&self) -> Vec<String> {
         self.last.try_lock().ok().and_then(|last| Some(last.as_ref()?.notes.clone())).unwrap_or_default()

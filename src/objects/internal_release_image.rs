@@ -8,7 +8,7 @@ use super::{Metadata, Str, bundles, into_owned, object};
 /// The singleton's name, which its CRD demands.
 pub const NAME: &str = "cluster";
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct InternalReleaseImage<'a> {
     #[serde(borrow, deserialize_with = "object")]
@@ -19,7 +19,7 @@ pub struct InternalReleaseImage<'a> {
     pub status: Releases<'a>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct Releases<'a> {
     #[serde(borrow, deserialize_with = "bundles")]
@@ -27,7 +27,7 @@ pub struct Releases<'a> {
 }
 
 /// An entry of `spec.releases` (name only) or of `status.releases`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct BundleEntry<'a> {
     #[serde(borrow)]
@@ -35,7 +35,7 @@ pub struct BundleEntry<'a> {
     pub image: Str<'a>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct MachineConfigNode<'a> {
     #[serde(borrow, deserialize_with = "object")]
@@ -44,7 +44,7 @@ pub struct MachineConfigNode<'a> {
     pub status: MachineConfigNodeStatus<'a>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct MachineConfigNodeStatus<'a> {
     #[serde(borrow, deserialize_with = "object")]

@@ -224,6 +224,14 @@ fn an_image_by_digest_is_judged_by_what_the_mirror_holds() {
     site.upgrade(listed.digest()).success();
     assert_eq!(site.registry.requests().len(), asked, "what was read once is not read again");
 
+    // At the command line credentials, CA and mirrors come from the cluster too.
+    let mut info = std::process::Command::new(env!("CARGO_BIN_EXE_airgate"));
+    info.env_clear().args(["release", "info", &format!("{SOURCE}@{}", unlisted.digest()), "--kubeconfig"]);
+    let info = info.arg(site.guard.testbed.kubeconfig()).output().expect("run airgate");
+    let (shown, stderr) = (String::from_utf8_lossy(&info.stdout), String::from_utf8_lossy(&info.stderr));
+    assert!(info.status.success() && shown.contains(unlisted.digest()), "{shown}{stderr}");
+    assert!(shown.contains(&format!("{}/{MIRROR} (verified)", site.gate.host())), "{shown}");
+
     // The registry is gone, and airgate starts anew: the cache directory still knows.
     site.registry.stop();
     site.guard.reset();

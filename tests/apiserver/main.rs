@@ -41,6 +41,8 @@ mod oc;
 #[path = "../registry/push.rs"]
 mod push;
 #[cfg(test)]
+mod race;
+#[cfg(test)]
 #[expect(dead_code, reason = "the tests of registries use the rest")]
 #[path = "../registry/real.rs"]
 mod real;
@@ -48,6 +50,8 @@ mod real;
 mod recorder;
 #[cfg(test)]
 mod rights;
+#[cfg(test)]
+mod rollout;
 #[cfg(test)]
 mod server;
 #[cfg(test)]

@@ -18,7 +18,7 @@ fn info(path: &str) -> Value {
 }
 
 /// That what was read is what was built.
-fn assert_read(read: &Value, release: &Release) {
+pub fn assert_read(read: &Value, release: &Release) {
     let components: Vec<_> = release.components.iter().map(|component| &component.pullspec).collect();
     assert_eq!(read["version"], json!(release.recipe.version));
     assert_eq!(read["previous"], json!(release.recipe.previous));

@@ -1,27 +1,23 @@
-//! Reading release images from registries: on a registry that misbehaves on request, and on a real docker-registry with
-//! skopeo as the second opinion.
+//! Reading release images from registries: a real docker-registry with skopeo as the second opinion, and one in this
+//! process that misbehaves on request.
+#![expect(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test stops where it fails")]
 
-#[cfg(test)]
 mod copies;
-#[cfg(test)]
 mod faults;
-#[cfg(test)]
 mod images;
-#[cfg(test)]
+mod mirrors;
+mod missing;
+mod oracle;
 mod push;
-#[cfg(test)]
+mod reading;
 mod reads;
-#[cfg(test)]
 mod real;
-#[cfg(test)]
+#[expect(dead_code, reason = "the tests of what the repository promises use the rest")]
 #[path = "../repo/run.rs"]
 mod run;
-#[cfg(test)]
 #[path = "../apiserver/server.rs"]
 mod server;
-#[cfg(test)]
 mod skopeo;
-#[cfg(test)]
 #[expect(dead_code, reason = "the library's own tests use the rest")]
 #[path = "../../src/payload/testing.rs"]
 mod testing;

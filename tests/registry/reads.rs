@@ -32,7 +32,7 @@ async fn every_form_and_packing_is_read_as_it_was_built() {
     let forms = [Form::Docker, Form::Oci, Form::List, Form::Nested].map(|form| (form, Packing::Gzip));
     let packings = [Packing::Members, Packing::Zstd, Packing::Plain].map(|packing| (Form::Oci, packing));
     for (form, packing) in forms.into_iter().chain(packings) {
-        let release = Recipe::real("4.19.9", &["4.18.20", "4.19.8"]).form(form).packing(packing).build();
+        let release = Recipe::new("4.19.9", &["4.18.20", "4.19.8"]).form(form).packing(packing).build();
         registry.push("openshift/release-images", &release);
         let digest = Digest::parse(release.digest()).unwrap();
         // From another task, as a server does it.

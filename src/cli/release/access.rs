@@ -12,7 +12,6 @@ use crate::registry::Access;
 
 /// Flags that say how registries are to be talked to.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Registries")]
 pub struct AccessArgs {
     /// Credentials, as `podman login` and `oc registry login` write them, or a pull secret [env: AIRGATE_AUTHFILE]
     /// [default: where podman looks: $REGISTRY_AUTH_FILE, else containers/auth.json in $XDG_RUNTIME_DIR and in
@@ -51,7 +50,8 @@ impl AccessArgs {
         for host in insecure {
             access = access.insecure(&host).map_err(anyhow::Error::msg).context("--insecure")?;
         }
-        let either = |upper: &str| environment(upper).or_else(|| environment(&upper.to_lowercase())).unwrap_or_default();
+        let either =
+            |upper: &str| environment(upper).or_else(|| environment(&upper.to_lowercase())).unwrap_or_default();
         access
             .proxy(&either("HTTP_PROXY"), &either("HTTPS_PROXY"), &either("NO_PROXY"))
             .map_err(|why| anyhow!("in the environment variables HTTP_PROXY and HTTPS_PROXY: {why}"))
