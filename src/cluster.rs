@@ -3,6 +3,8 @@
 //! A fact that could not be read is [`Fact::Unknown`] and says what would supply it; it is never
 //! taken for "there is none".
 
+mod node_registries;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,6 +13,9 @@ use jiff::{SignedDuration, Timestamp};
 use crate::objects::cluster_version::ClusterVersion;
 use crate::objects::internal_release_image::{InternalReleaseImage, MachineConfigNode};
 use crate::objects::machine_config::{Infrastructure, MachineConfigPool};
+use crate::objects::node::Node;
+
+pub use node_registries::{NodeRegistries, RegistryAnswer, RegistryQuestion};
 
 /// A watch that heard nothing (event, bookmark or relist) for this long proves nothing any more.
 pub const STALE_AFTER: SignedDuration = SignedDuration::from_mins(5);
@@ -103,6 +108,10 @@ pub struct Snapshot {
     /// Of at least those MachineConfigs that pools name.
     pub rendered_releases: Fact<RenderedReleases>,
     pub infrastructure: Fact<Infrastructure<'static>>,
+    /// Of all Nodes those that have the control plane's role.
+    pub control_plane_nodes: Fact<Vec<Node<'static>>>,
+    /// What the nodes' registries said when they were asked for this review; `None` where nobody asked.
+    pub node_registries: Option<Arc<NodeRegistries>>,
 }
 
 impl Snapshot {
@@ -119,6 +128,8 @@ impl Snapshot {
             machine_config_pools: unknown(why, "machineconfigpools"),
             rendered_releases: unknown(why, "machineconfigs"),
             infrastructure: unknown(why, "infrastructure cluster"),
+            control_plane_nodes: unknown(why, "nodes"),
+            node_registries: None,
         }
     }
 

@@ -7,6 +7,7 @@
 pub mod cluster_version;
 pub mod internal_release_image;
 pub mod machine_config;
+pub mod node;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -274,7 +275,19 @@ pub struct Condition<'a> {
     pub reason: Str<'a>,
 }
 
+/// A condition whose reason and message a person will want to read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(default, expecting = "an object")]
+pub struct DetailedCondition<'a> {
+    #[serde(borrow, rename = "type")]
+    pub kind: Str<'a>,
+    pub status: Str<'a>,
+    pub reason: Str<'a>,
+    pub message: Str<'a>,
+}
+
 into_owned! {
+    DetailedCondition { kind, status, reason, message }
     Metadata { name, annotations, deletion_timestamp, generation }
     Annotations { airgate_override, release_image_version }
     Condition { kind, status, reason }

@@ -4,6 +4,7 @@ mod clusterversion_singleton;
 mod digest_only;
 mod release_identity;
 mod release_in_use;
+mod release_ready;
 mod upgrade_path;
 
 use crate::policy::Policy;
@@ -14,6 +15,7 @@ pub const POLICIES: &[&Policy] = &[
     &release_in_use::POLICY,
     &release_identity::POLICY,
     &clusterversion_singleton::POLICY,
+    &release_ready::POLICY,
 ];
 
 #[must_use]

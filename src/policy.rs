@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::breakglass::{ANNOTATION, Step};
-use crate::cluster::{Missing, Provenance, Snapshot};
+use crate::cluster::{Missing, Provenance, RegistryQuestion, Snapshot};
 use crate::objects::cluster_version::NAME;
 use crate::release::{Catalog, Release};
 use crate::resource::{self, Resource};
@@ -111,6 +111,7 @@ pub enum FactKind {
     MachineConfigPools,
     MachineConfigs,
     Infrastructure,
+    ControlPlaneNodes,
 }
 
 impl FactKind {
@@ -123,6 +124,7 @@ impl FactKind {
             Self::MachineConfigPools => &resource::MACHINE_CONFIG_POOLS,
             Self::MachineConfigs => &resource::MACHINE_CONFIGS,
             Self::Infrastructure => &resource::INFRASTRUCTURES,
+            Self::ControlPlaneNodes => &resource::NODES,
         }
     }
 }
@@ -142,6 +144,8 @@ pub struct Context<'a> {
 pub struct Judgement {
     pub outcomes: Vec<Outcome>,
     pub facts: Vec<FactUse>,
+    /// What the nodes' registries should be asked before the verdict counts.
+    pub question: Option<RegistryQuestion>,
 }
 
 #[derive(Clone, Debug)]

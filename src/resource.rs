@@ -75,20 +75,43 @@ pub static INFRASTRUCTURES: Resource = Resource {
     metadata_only: false,
 };
 
-pub static ALL: [&Resource; 6] = [
+pub static NODES: Resource = Resource {
+    kind: "Node",
+    plural: "nodes",
+    group: "",
+    versions: &["v1"],
+    short: &["no"],
+    singleton: None,
+    metadata_only: false,
+};
+
+pub static ALL: [&Resource; 7] = [
     &CLUSTER_VERSIONS,
     &INTERNAL_RELEASE_IMAGES,
     &MACHINE_CONFIG_NODES,
     &MACHINE_CONFIG_POOLS,
     &MACHINE_CONFIGS,
     &INFRASTRUCTURES,
+    &NODES,
 ];
 
 impl Resource {
-    /// As RBAC and `oc` write it: `clusterversions.config.openshift.io`.
+    /// As RBAC and `oc` write it: `clusterversions.config.openshift.io`, `nodes`.
     #[must_use]
     pub fn full_name(&self) -> String {
-        format!("{}.{}", self.plural, self.group)
+        if self.group.is_empty() { self.plural.to_owned() } else { format!("{}.{}", self.plural, self.group) }
+    }
+
+    /// Whether a must-gather or inspect tree keeps it below `GROUP/PLURAL`; the core group is called `core` there.
+    #[must_use]
+    pub fn inspected_as(&self, group: &str, plural: &str) -> bool {
+        self.plural == plural && group == if self.group.is_empty() { "core" } else { self.group }
+    }
+
+    /// Of this `apiVersion`, whose group is empty for the core: `v1`.
+    #[must_use]
+    pub fn has_group_of(&self, api_version: &str) -> bool {
+        self.group == api_version.rsplit_once('/').map_or("", |(group, _)| group)
     }
 }
 
@@ -147,6 +170,9 @@ mod tests {
             ("clusterversions.example.com", None),
             ("mcp", Some("MachineConfigPool")),
             ("infra", Some("Infrastructure")),
+            ("node", Some("Node")),
+            ("nodes.v1.", Some("Node")),
+            ("nodes.config.openshift.io", None),
             ("pods", None),
         ] {
             assert_eq!(ResourceId::parse(text).find().map(|found| found.kind), expected, "{text}");

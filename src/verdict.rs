@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::breakglass::{Entry, Override, Use};
-use crate::cluster::Snapshot;
+use crate::cluster::{RegistryQuestion, Snapshot};
 use crate::policies::POLICIES;
 use crate::policy::{Asks, Context, FactUse, Judgement, Outcome, Policy};
 use crate::release::Catalog;
@@ -28,6 +28,8 @@ pub struct Verdict {
     pub overrides: Vec<UsedOverride>,
     /// An allow of it cannot be undone, so it must rest on live facts.
     pub irreversible: bool,
+    /// What the nodes' registries should be asked before this counts.
+    pub question: Option<RegistryQuestion>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -148,13 +150,15 @@ impl<'c, 'a> Fold<'c, 'a> {
                 audit: vec![],
                 overrides: vec![],
                 irreversible,
+                question: None,
             },
             override_fault: None,
         }
     }
 
     fn add(&mut self, policy: &'static Policy, judgement: Judgement) {
-        let Judgement { outcomes, facts } = judgement;
+        let Judgement { outcomes, facts, question } = judgement;
+        self.verdict.question = self.verdict.question.take().or(question);
         let mut recorded = vec![];
         for outcome in outcomes {
             recorded.push(self.outcome(policy, outcome, &facts));
@@ -223,9 +227,10 @@ impl<'c, 'a> Fold<'c, 'a> {
                 }
                 if asked == Result::Unknown { "unknown" } else { "deny" }
             }
-            (Mode::Warn, _) if asked == Result::Warn => {
+            // A warning is all that was asked for: nothing was softened.
+            (Mode::Warn, _) if wanted == Mode::Warn => {
                 self.plain.push(format!("{}: {line}", policy.id));
-                "warn"
+                if asked == Result::Unknown { "unknown, allowed" } else { "warn" }
             }
             (Mode::Warn, _) => {
                 let instead =

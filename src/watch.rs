@@ -85,6 +85,7 @@ impl Watches {
         watches.spawn(&mut tasks, client, timing, kind::machine_config_pools());
         watches.spawn(&mut tasks, client, timing, kind::rendered_releases());
         watches.spawn(&mut tasks, client, timing, kind::infrastructure());
+        watches.spawn(&mut tasks, client, timing, kind::control_plane_nodes());
         (watches, WatchTasks(tasks))
     }
 

@@ -1,10 +1,13 @@
 //! Running one case: through the same bytes, decoder and engine as a request to the server.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::{Case, CaseFile, Expect};
 use crate::action::{NoReview, Target};
 use crate::catalog;
+use crate::cluster::{NodeRegistries, Snapshot};
 use crate::engine::{self, Facts, Judged};
 use crate::release::Catalog;
 use crate::settings::Settings;
@@ -22,6 +25,7 @@ pub enum Outcome {
 #[derive(Debug)]
 pub struct Situation {
     pub state: State,
+    pub node_registries: Option<Arc<NodeRegistries>>,
     pub catalog: Catalog,
     pub settings: Settings,
     pub now: jiff::Timestamp,
@@ -57,7 +61,9 @@ pub fn situation(file: &CaseFile, case: &Case) -> Result<Situation, String> {
         }),
     };
     let settings = case.config.as_ref().unwrap_or(&file.config).clone();
-    Ok(Situation { state, catalog, settings, now, review })
+    let registries = case.node_registries.as_ref().or(file.node_registries.as_ref());
+    let node_registries = registries.map(|registries| registries.at(now)).transpose()?.map(Arc::new);
+    Ok(Situation { state, node_registries, catalog, settings, now, review })
 }
 
 /// Runs a case and compares.
@@ -86,7 +92,7 @@ impl Situation {
             NoReview::Unknown(text) => ("unknown", 0, text.clone()),
             NoReview::Bad(text) => ("bad input", 0, text.clone()),
         })?;
-        let cluster = self.state.snapshot();
+        let cluster = Snapshot { node_registries: self.node_registries.clone(), ..self.state.snapshot() };
         let facts = Facts { cluster: &cluster, catalog: &self.catalog, settings: &self.settings, now: self.now };
         engine::judge(review.to_string().as_bytes(), facts)
             .map_err(|bad| ("bad input", if bad.malformed_object { 422 } else { 400 }, bad.message))

@@ -18,6 +18,7 @@ pub(super) fn describe(facts: &Facts, files: &Files, now: Timestamp) -> Value {
             "machineConfigPools": fact(&snapshot.machine_config_pools, now),
             "renderedReleases": fact(&snapshot.rendered_releases, now),
             "infrastructure": fact(&snapshot.infrastructure, now),
+            "controlPlaneNodes": fact(&snapshot.control_plane_nodes, now),
         },
         "watches": facts.watches().map(super::Watches::statuses).unwrap_or_default().iter().map(|status| json!(**status)).collect::<Vec<_>>(),
         "catalog": {

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::{Metadata, Str, bundles, into_owned, object};
+use super::{DetailedCondition, Metadata, Str, bundles, into_owned, nullable, object, objects};
 
 /// The singleton's name, which its CRD demands.
 pub const NAME: &str = "cluster";
@@ -27,12 +27,17 @@ pub struct Releases<'a> {
 }
 
 /// An entry of `spec.releases` (name only) or of `status.releases`.
+///
+/// Of the InternalReleaseImage's own status no verdict reads the conditions: Available there means that some node has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct BundleEntry<'a> {
     #[serde(borrow)]
     pub name: Str<'a>,
     pub image: Str<'a>,
+    /// Available, Degraded, Mounted, Installing, Removing.
+    #[serde(deserialize_with = "bundles")]
+    pub conditions: Vec<DetailedCondition<'a>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -49,12 +54,25 @@ pub struct MachineConfigNode<'a> {
 pub struct MachineConfigNodeStatus<'a> {
     #[serde(borrow, deserialize_with = "object")]
     pub internal_release_image: Releases<'a>,
+    #[serde(deserialize_with = "objects")]
+    pub conditions: Vec<DetailedCondition<'a>>,
+    /// The `metadata.generation` that this status is about; 0 where nobody says.
+    #[serde(deserialize_with = "nullable")]
+    pub observed_generation: i64,
+}
+
+impl MachineConfigNode<'_> {
+    /// Whether the status is about an older spec than the one that is stored.
+    #[must_use]
+    pub fn behind(&self) -> bool {
+        (1..self.metadata.generation).contains(&self.status.observed_generation)
+    }
 }
 
 into_owned! {
     InternalReleaseImage { metadata, spec, status }
     Releases { releases }
-    BundleEntry { name, image }
+    BundleEntry { name, image, conditions }
     MachineConfigNode { metadata, status }
-    MachineConfigNodeStatus { internal_release_image }
+    MachineConfigNodeStatus { internal_release_image, conditions, observed_generation }
 }

@@ -51,6 +51,9 @@ pub struct Infrastructure<'a> {
 pub struct InfrastructureStatus<'a> {
     #[serde(borrow)]
     pub control_plane_topology: Str<'a>,
+    /// `https://api-int.DOMAIN:6443`
+    #[serde(rename = "apiServerInternalURL")]
+    pub api_server_internal_url: Str<'a>,
 }
 
 into_owned! {
@@ -59,5 +62,5 @@ into_owned! {
     Configuration { name }
     MachineConfig { metadata }
     Infrastructure { status }
-    InfrastructureStatus { control_plane_topology }
+    InfrastructureStatus { control_plane_topology, api_server_internal_url }
 }

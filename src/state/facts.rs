@@ -11,6 +11,7 @@ use crate::cluster::{Fact, Missing, Provenance, Snapshot};
 use crate::objects::cluster_version::ClusterVersion;
 use crate::objects::internal_release_image::{InternalReleaseImage, MachineConfigNode};
 use crate::objects::machine_config::{Infrastructure, MachineConfig, MachineConfigPool};
+use crate::objects::node::Node;
 use crate::projection::from_value;
 use crate::resource::{self, Resource};
 
@@ -32,6 +33,13 @@ pub(super) fn read(index: &Index, directory: &str, now: Timestamp) -> Read {
         machine_config_pools: reader.collection(&resource::MACHINE_CONFIG_POOLS, from_value::<MachineConfigPool<'_>>),
         rendered_releases: reader.rendered_releases(),
         infrastructure: reader.singleton(&resource::INFRASTRUCTURES, from_value::<Infrastructure<'_>>),
+        control_plane_nodes: match reader.collection(&resource::NODES, from_value::<Node<'_>>) {
+            Fact::Known(nodes, provenance) => {
+                Fact::Known(nodes.into_iter().filter(Node::control_plane).collect(), provenance)
+            }
+            fact => fact,
+        },
+        node_registries: None,
     };
     Read { snapshot, conflicts: reader.conflicts, remarks: reader.remarks }
 }

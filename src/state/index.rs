@@ -213,8 +213,7 @@ fn no_name(metadata: &Value) -> bool {
 }
 
 fn find(api_version: &str, kind: &str) -> Option<&'static Resource> {
-    let (group, _) = api_version.split_once('/')?;
-    resource::ALL.into_iter().find(|resource| resource.group == group && resource.kind == kind)
+    resource::ALL.into_iter().find(|resource| resource.kind == kind && resource.has_group_of(api_version))
 }
 
 /// The resource that a file is named after: `machineconfigpools.yaml`.
@@ -229,8 +228,7 @@ fn named_after(file: &str) -> Option<&'static Resource> {
 fn inspected(directory: &str) -> Option<&'static Resource> {
     let mut parts = directory.rsplit('/');
     let (plural, group, root) = (parts.next()?, parts.next()?, parts.next()?);
-    (root == INSPECTED)
-        .then(|| resource::ALL.into_iter().find(|known| known.plural == plural && known.group == group))?
+    (root == INSPECTED).then(|| resource::ALL.into_iter().find(|known| known.inspected_as(group, plural)))?
 }
 
 const INSPECTED: &str = "cluster-scoped-resources";
@@ -248,7 +246,7 @@ pub(super) fn worth_reading(file: &str, inspected_roots: &[&str]) -> bool {
         let parts: Vec<_> = file.strip_prefix(root).into_iter().flat_map(|rest| rest.split('/')).collect();
         match parts[..] {
             [INSPECTED, group, plural, _, ..] => {
-                return resource::ALL.into_iter().any(|known| known.group == group && known.plural == plural);
+                return resource::ALL.into_iter().any(|known| known.inspected_as(group, plural));
             }
             // namespaces/NAMESPACE/GROUP/...: nothing namespaced is read yet.
             ["namespaces", _, _, _, ..] => return false,

@@ -95,6 +95,11 @@ fn short(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(300).collect()
 }
 
+/// Where the API server keeps the versions of a resource's group; the core group has a place of its own.
+fn root(resource: &Resource) -> String {
+    if resource.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", resource.group) }
+}
+
 /// One resource in one version, all of it or one object.
 #[derive(Clone)]
 pub(super) struct Endpoint {
@@ -152,7 +157,7 @@ impl Endpoint {
         Self {
             client: client.clone(),
             version,
-            request: Request::new(format!("/apis/{}/{version}/{}", resource.group, resource.plural)),
+            request: Request::new(format!("{}/{version}/{}", root(resource), resource.plural)),
             metadata_only: resource.metadata_only,
             only: resource.singleton,
             patience,
@@ -175,7 +180,7 @@ impl Endpoint {
             name: String,
         }
         for version in resource.versions {
-            let request = Request::new(format!("/apis/{}", resource.group)).get(version, &GetParams::default())?;
+            let request = Request::new(root(resource)).get(version, &GetParams::default())?;
             let text = match within(patience, client.request_text(request)).await {
                 Ok(text) => text,
                 Err(Failure::NotFound) => continue,

@@ -6,6 +6,7 @@ use crate::cluster::{Fact, Snapshot};
 use crate::objects::cluster_version::ClusterVersion;
 use crate::objects::internal_release_image::{InternalReleaseImage, MachineConfigNode};
 use crate::objects::machine_config::{Infrastructure, MachineConfig, MachineConfigPool};
+use crate::objects::node::Node;
 use crate::projection::from_text;
 use crate::resource::{self, Resource};
 
@@ -56,6 +57,18 @@ pub(super) fn machine_config_pools() -> Kind<MachineConfigPool<'static>> {
         resource: &resource::MACHINE_CONFIG_POOLS,
         project: |text| from_text::<MachineConfigPool<'_>>(text),
         put: |snapshot, fact| snapshot.machine_config_pools = map(fact, |pools| pools.values().cloned().collect()),
+    }
+}
+
+pub(super) fn control_plane_nodes() -> Kind<Node<'static>> {
+    Kind {
+        resource: &resource::NODES,
+        project: |text| from_text::<Node<'_>>(text),
+        put: |snapshot, fact| {
+            let of_control_plane =
+                |nodes: &Objects<Node<'static>>| nodes.values().filter(|node| node.control_plane()).cloned().collect();
+            snapshot.control_plane_nodes = map(fact, of_control_plane);
+        },
     }
 }
 

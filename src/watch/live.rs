@@ -42,11 +42,12 @@ pub async fn live_read(client: &Client, deadline: Instant) -> LiveFacts {
 
 /// Reads every fact once, for a command that does not watch.
 pub async fn read_once(client: &Client, deadline: Instant) -> Snapshot {
-    let (live, image, nodes, infrastructure) = tokio::join!(
+    let (live, image, machine_config_nodes, infrastructure, nodes) = tokio::join!(
         live_read(client, deadline),
         read(client, kind::internal_release_image(), deadline),
         read(client, kind::machine_config_nodes(), deadline),
         read(client, kind::infrastructure(), deadline),
+        read(client, kind::control_plane_nodes(), deadline),
     );
     let mut snapshot = Snapshot {
         cluster_version: live.cluster_version,
@@ -55,8 +56,9 @@ pub async fn read_once(client: &Client, deadline: Instant) -> Snapshot {
         ..Snapshot::nothing("not read")
     };
     image(&mut snapshot);
-    nodes(&mut snapshot);
+    machine_config_nodes(&mut snapshot);
     infrastructure(&mut snapshot);
+    nodes(&mut snapshot);
     snapshot
 }
 
