@@ -43,6 +43,7 @@ pub mod metrics;
 pub mod payload;
 pub mod projection;
 pub mod readiness;
+pub mod registry;
 pub mod serve;
 pub mod shutdown;
 pub mod state;
