@@ -4,6 +4,7 @@
 //! replaced; files that are gone or broken are gone from here too, at the latest at the next poll.
 
 mod files;
+pub(crate) mod node_registries;
 mod status;
 
 use std::path::PathBuf;
@@ -16,7 +17,7 @@ use kube::Client;
 use tokio::time::Instant;
 
 use crate::action::Stored;
-use crate::cluster::{Missing, Snapshot};
+use crate::cluster::{Missing, NodeRegistries, RegistryQuestion, Snapshot};
 use crate::problem::Problem;
 use crate::release::Catalog;
 use crate::resource::ResourceId;
@@ -31,6 +32,7 @@ pub struct Facts(Arc<Inner>);
 struct Inner {
     cluster: Cluster,
     files: ArcSwap<Files>,
+    node_registries: node_registries::Asker,
 }
 
 enum Cluster {
@@ -81,7 +83,8 @@ impl Facts {
         for problem in files.problems.iter() {
             tracing::warn!(file = %problem.file, "{}", problem.message);
         }
-        Self(Arc::new(Inner { cluster, files: ArcSwap::from_pointee(files) }))
+        let files = ArcSwap::from_pointee(files);
+        Self(Arc::new(Inner { cluster, files, node_registries: node_registries::Asker::default() }))
     }
 
     #[must_use]
@@ -126,6 +129,16 @@ impl Facts {
             rendered_releases: live.rendered_releases,
             ..snapshot
         }
+    }
+
+    /// What the nodes' registries answer; `None` where there is no cluster to reach them in.
+    pub async fn ask_node_registries(
+        &self,
+        question: &RegistryQuestion,
+        deadline: Instant,
+    ) -> Option<Arc<NodeRegistries>> {
+        let Cluster::Watched(client, _) = &self.0.cluster else { return None };
+        Some(self.0.node_registries.ask(client, question, deadline).await)
     }
 
     /// The stored object of a request that does not bring it along.

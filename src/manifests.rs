@@ -18,6 +18,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Ro
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::events::NAMESPACE as EVENTS_NAMESPACE;
+use crate::facts::node_registries::access::{CONTROLLER_CONFIG, NAMESPACE as MACHINE_CONFIG_OPERATOR, SECRET};
 use crate::policies::POLICIES;
 use crate::policy::{FactKind, Guard};
 use crate::settings::ServerMode;
@@ -108,6 +109,10 @@ pub fn render(options: &Options) -> anyhow::Result<String> {
         documents.push(yaml(&cluster_role_binding(options.flavor))?);
         documents.push(yaml(&events_role())?);
         documents.push(yaml(&events_role_binding(options.flavor))?);
+        if options.flavor == Flavor::Openshift {
+            documents.push(yaml(&node_registries_role())?);
+            documents.push(yaml(&node_registries_role_binding(options.flavor))?);
+        }
     }
     if options.mode == ServerMode::Audit {
         match options.endpoint {
@@ -259,6 +264,9 @@ fn cluster_role() -> ClusterRole {
         let resource = fact.resource();
         rule(resource.group, resource.plural, &["get", "list", "watch"])
     });
+    // The CA of the nodes' registries, read when they are asked.
+    let ca = of_name(rule("machineconfiguration.openshift.io", "controllerconfigs", &["get"]), CONTROLLER_CONFIG);
+    let rules = rules.chain([ca]);
     ClusterRole { metadata: named(None), rules: Some(rules.collect()), ..ClusterRole::default() }
 }
 
@@ -277,6 +285,24 @@ fn events_role_binding(flavor: Flavor) -> RoleBinding {
         role_ref: role_ref("Role"),
         subjects: Some(subjects(flavor)),
     }
+}
+
+/// The credentials of the nodes' registries and nothing else there. Only OpenShift has the namespace.
+fn node_registries_role() -> Role {
+    let secret = of_name(rule("", "secrets", &["get"]), SECRET);
+    Role { metadata: named(Some(MACHINE_CONFIG_OPERATOR)), rules: Some(vec![secret]) }
+}
+
+fn node_registries_role_binding(flavor: Flavor) -> RoleBinding {
+    RoleBinding {
+        metadata: named(Some(MACHINE_CONFIG_OPERATOR)),
+        role_ref: role_ref("Role"),
+        subjects: Some(subjects(flavor)),
+    }
+}
+
+fn of_name(rule: PolicyRule, name: &str) -> PolicyRule {
+    PolicyRule { resource_names: Some(vec![name.to_owned()]), ..rule }
 }
 
 fn named(namespace: Option<&str>) -> ObjectMeta {

@@ -29,7 +29,7 @@ use crate::review::BadInput;
 use crate::settings::Settings;
 use crate::shutdown::Signal;
 use crate::tls::{self, MinVersion, TlsSettings, self_signed};
-use crate::verdict;
+use crate::verdict::{self, Verdict};
 use crate::watch::{self, Timing};
 
 /// How often the state and release directories are looked at.
@@ -191,6 +191,10 @@ impl Admit for Guard {
                 let live = self.live.read(&self.facts, deadline).await;
                 self.judge(&body, &live, now)
             }
+            Ok(judged) => match self.asked(&judged.verdict, deadline).await {
+                Some(cluster) => self.judge(&body, &cluster, now),
+                None => Ok(judged),
+            },
             result => result,
         };
         match result {
@@ -209,6 +213,16 @@ impl Admit for Guard {
 }
 
 impl Guard {
+    /// The facts with what the nodes' registries say, where a verdict hangs on it: not where another policy refuses anyway.
+    async fn asked(&self, verdict: &Verdict, deadline: Instant) -> Option<Snapshot> {
+        let (policy, question) = verdict.question.as_ref()?;
+        if verdict.denials.iter().any(|denial| denial.policy != *policy) {
+            return None;
+        }
+        let answers = self.facts.ask_node_registries(question, deadline).await?;
+        Some(Snapshot { node_registries: Some(answers), ..Snapshot::clone(&self.facts.snapshot()) })
+    }
+
     fn judge(&self, body: &[u8], cluster: &Snapshot, now: Timestamp) -> Result<Judged, BadInput> {
         let catalog = self.facts.catalog();
         engine::judge(body, engine::Facts { cluster, catalog: &catalog, settings: &self.settings, now })

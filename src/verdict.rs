@@ -28,8 +28,8 @@ pub struct Verdict {
     pub overrides: Vec<UsedOverride>,
     /// An allow of it cannot be undone, so it must rest on live facts.
     pub irreversible: bool,
-    /// What the nodes' registries should be asked before this counts.
-    pub question: Option<RegistryQuestion>,
+    /// What the nodes' registries should be asked before this counts, and the policy that wants to know.
+    pub question: Option<(&'static str, RegistryQuestion)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -158,7 +158,7 @@ impl<'c, 'a> Fold<'c, 'a> {
 
     fn add(&mut self, policy: &'static Policy, judgement: Judgement) {
         let Judgement { outcomes, facts, question } = judgement;
-        self.verdict.question = self.verdict.question.take().or(question);
+        self.verdict.question = self.verdict.question.take().or(question.map(|question| (policy.id, question)));
         let mut recorded = vec![];
         for outcome in outcomes {
             recorded.push(self.outcome(policy, outcome, &facts));

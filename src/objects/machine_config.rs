@@ -52,7 +52,7 @@ pub struct InfrastructureStatus<'a> {
     #[serde(borrow)]
     pub control_plane_topology: Str<'a>,
     /// `https://api-int.DOMAIN:6443`
-    #[serde(rename = "apiServerInternalURL")]
+    #[serde(rename = "apiServerInternalURI")]
     pub api_server_internal_url: Str<'a>,
 }
 

@@ -27,9 +27,13 @@ mod kubectl;
 #[cfg(test)]
 mod live;
 #[cfg(test)]
+mod node_registry;
+#[cfg(test)]
 mod objects;
 #[cfg(test)]
 mod oc;
+#[cfg(test)]
+mod ready;
 #[cfg(test)]
 mod recorder;
 #[cfg(test)]

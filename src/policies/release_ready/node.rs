@@ -71,9 +71,8 @@ pub(super) fn state(
     };
     match (said, registry) {
         (Said::Moving(what), _) => State::Fault(what),
-        (Said::Available | Said::Nothing(_), Some(RegistryAnswer::Holds)) => State::Ready,
         (_, Some(RegistryAnswer::Absent)) => State::Fault("its registry does not have the release image (404)".into()),
-        (Said::Available, _) => State::Ready,
+        (Said::Available, _) | (Said::Nothing(_), Some(RegistryAnswer::Holds)) => State::Ready,
         (Said::Unavailable(what), Some(RegistryAnswer::Holds)) => State::Refuted(what),
         (Said::Unavailable(what), _) => State::Fault(what),
         (Said::Nothing(what), Some(RegistryAnswer::Unknown(why))) => {
