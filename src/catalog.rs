@@ -16,7 +16,7 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 
-pub use finding::{Finding, Outcome, Standing};
+pub use finding::{Finding, Keeps, Outcome, Standing};
 pub use source::{Reader, read};
 
 use crate::problem::Problem;

@@ -30,6 +30,8 @@ pub struct ConfigFile {
     pub kubeconfig: Option<PathBuf>,
     pub state: Option<PathBuf>,
     pub releases: Vec<PathBuf>,
+    /// Where releases that were read from registries are kept over a restart.
+    pub cache_dir: Option<PathBuf>,
     pub listen: Option<String>,
     pub health_listen: Option<String>,
     pub admin_listen: Option<String>,

@@ -4,7 +4,9 @@ use jiff::Timestamp;
 
 use crate::answer::Response;
 use crate::cluster::Snapshot;
-use crate::release::Catalog;
+use crate::policy::Context;
+use crate::release::completeness::Checks;
+use crate::release::{Attempt, Catalog};
 use crate::review::{BadInput, Review};
 use crate::settings::Settings;
 use crate::verdict::{self, Verdict};
@@ -14,8 +16,22 @@ use crate::verdict::{self, Verdict};
 pub struct Facts<'a> {
     pub cluster: &'a Snapshot,
     pub catalog: &'a Catalog,
+    /// What reading the release that the request wants came to, where that was tried.
+    pub attempt: Option<&'a Attempt>,
+    /// What was found of the components of releases.
+    pub checks: &'a Checks,
     pub settings: &'a Settings,
     pub now: Timestamp,
+}
+
+static NO_CHECKS: Checks = Checks::new();
+
+impl<'a> Facts<'a> {
+    /// With nothing that only a server comes to know.
+    #[must_use]
+    pub fn of(cluster: &'a Snapshot, catalog: &'a Catalog, settings: &'a Settings, now: Timestamp) -> Self {
+        Self { cluster, catalog, attempt: None, checks: &NO_CHECKS, settings, now }
+    }
 }
 
 /// A review that was judged, with its answer.
@@ -30,6 +46,8 @@ pub struct Judged {
     pub name: String,
     /// `resource.group` of a request that no policy guards.
     pub unguarded: Option<String>,
+    /// The response asks the client to come again while a release is read.
+    pub asked_again: bool,
 }
 
 /// Judges the body of a `POST /validate`.
@@ -38,12 +56,21 @@ pub struct Judged {
 /// [`BadInput`] where there is nothing to judge.
 pub fn judge(body: &[u8], facts: Facts<'_>) -> Result<Judged, BadInput> {
     let review = Review::decode(body, facts.cluster)?;
-    let verdict = verdict::judge(&review, facts.cluster, facts.catalog, facts.settings, facts.now);
+    let Facts { cluster, catalog, attempt, checks, settings, now } = facts;
+    let verdict = verdict::judge(&Context { review: &review, cluster, catalog, attempt, checks, settings, now });
     let response = Response::to(&review, &verdict);
     let unguarded = match &review.subject {
         crate::review::Subject::Other(resource) => Some(resource.clone()),
         _ => None,
     };
     let name = review.subject.metadata().map(|metadata| metadata.name.to_string()).unwrap_or_default();
-    Ok(Judged { name, verdict, response, dry_run: review.dry_run, kind: review.subject.kind(), unguarded })
+    Ok(Judged {
+        name,
+        verdict,
+        response,
+        dry_run: review.dry_run,
+        kind: review.subject.kind(),
+        unguarded,
+        asked_again: false,
+    })
 }

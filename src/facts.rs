@@ -4,11 +4,10 @@
 //! replaced; files that are gone or broken are gone from here too, at the latest at the next poll.
 
 mod files;
-pub(crate) mod node_registries;
 mod status;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -17,12 +16,15 @@ use kube::Client;
 use tokio::time::Instant;
 
 use crate::action::Stored;
-use crate::cluster::{Missing, NodeRegistries, RegistryQuestion, Snapshot};
+use crate::cluster::{Missing, Snapshot};
 use crate::problem::Problem;
-use crate::release::Catalog;
+use crate::release::{Catalog, Release};
 use crate::resource::ResourceId;
 use crate::watch::{self, Timing, WatchTasks, Watches};
 use files::Files;
+
+/// Releases kept that were read from registries; the one read first goes.
+const RELEASES_READ: usize = 512;
 
 /// Cheap to clone; all clones see the same.
 #[derive(Clone, Debug)]
@@ -32,7 +34,10 @@ pub struct Facts(Arc<Inner>);
 struct Inner {
     cluster: Cluster,
     files: ArcSwap<Files>,
-    node_registries: node_registries::Asker,
+    /// Read from registries; only whoever adds one takes turns at it.
+    read: Mutex<Vec<Release>>,
+    /// The files' and those.
+    catalog: ArcSwap<Catalog>,
 }
 
 enum Cluster {
@@ -83,8 +88,8 @@ impl Facts {
         for problem in files.problems.iter() {
             tracing::warn!(file = %problem.file, "{}", problem.message);
         }
-        let files = ArcSwap::from_pointee(files);
-        Self(Arc::new(Inner { cluster, files, node_registries: node_registries::Asker::default() }))
+        let catalog = ArcSwap::new(files.catalog.clone());
+        Self(Arc::new(Inner { cluster, files: ArcSwap::from_pointee(files), read: Mutex::default(), catalog }))
     }
 
     #[must_use]
@@ -98,7 +103,32 @@ impl Facts {
 
     #[must_use]
     pub fn catalog(&self) -> Arc<Catalog> {
-        self.0.files.load().catalog.clone()
+        self.0.catalog.load_full()
+    }
+
+    /// Adds a release that was read from a registry.
+    pub fn add_release(&self, release: Release) {
+        let mut read = self.0.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if read.iter().all(|known| known.digest != release.digest) {
+            if read.len() >= RELEASES_READ {
+                read.remove(0);
+            }
+            read.push(release);
+        }
+        self.publish_catalog(&read);
+    }
+
+    /// What was read from registries.
+    #[must_use]
+    pub fn read_releases(&self) -> Vec<Release> {
+        self.0.read.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whoever publishes holds the lock: what was published last is made of everything.
+    fn publish_catalog(&self, read: &[Release]) {
+        let files = self.0.files.load().catalog.clone();
+        let catalog = if read.is_empty() { files } else { Arc::new(Catalog::clone(&files).with(read.iter().cloned())) };
+        self.0.catalog.store(catalog);
     }
 
     /// What could not be read of the state and release directories.
@@ -129,16 +159,6 @@ impl Facts {
             rendered_releases: live.rendered_releases,
             ..snapshot
         }
-    }
-
-    /// What the nodes' registries answer; `None` where there is no cluster to reach them in.
-    pub async fn ask_node_registries(
-        &self,
-        question: &RegistryQuestion,
-        deadline: Instant,
-    ) -> Option<Arc<NodeRegistries>> {
-        let Cluster::Watched(client, _) = &self.0.cluster else { return None };
-        Some(self.0.node_registries.ask(client, question, deadline).await)
     }
 
     /// The stored object of a request that does not bring it along.
@@ -189,6 +209,7 @@ impl Facts {
             tracing::warn!(file = %problem.file, "{}", problem.message);
         }
         self.0.files.store(Arc::new(new));
+        self.publish_catalog(&self.0.read.lock().unwrap_or_else(PoisonError::into_inner));
         true
     }
 

@@ -4,6 +4,7 @@
 //! conditions leave out, the engine allows without any fact (tested on a real API server).
 
 mod cel;
+mod registries;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +19,6 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Ro
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::events::NAMESPACE as EVENTS_NAMESPACE;
-use crate::facts::node_registries::access::{CONTROLLER_CONFIG, NAMESPACE as MACHINE_CONFIG_OPERATOR, SECRET};
 use crate::policies::POLICIES;
 use crate::policy::{FactKind, Guard};
 use crate::settings::ServerMode;
@@ -110,8 +110,7 @@ pub fn render(options: &Options) -> anyhow::Result<String> {
         documents.push(yaml(&events_role())?);
         documents.push(yaml(&events_role_binding(options.flavor))?);
         if options.flavor == Flavor::Openshift {
-            documents.push(yaml(&node_registries_role())?);
-            documents.push(yaml(&node_registries_role_binding(options.flavor))?);
+            documents.extend(registries::documents(options.flavor)?);
         }
     }
     if options.mode == ServerMode::Audit {
@@ -252,61 +251,54 @@ fn webhook(
     }
 }
 
-/// Read access to exactly the facts that policies name.
+/// Facts that the server reads whatever the policies name. Whether the control plane is hosted decides how far
+/// every ClusterVersion policy may go; the IRI is shown on /statusz and read by `airgate check`; the mirrors say
+/// where releases are read from.
+const ALWAYS: [FactKind; 6] = [
+    FactKind::Infrastructure,
+    FactKind::InternalReleaseImage,
+    FactKind::ImageDigestMirrorSets,
+    FactKind::ImageTagMirrorSets,
+    FactKind::ImageContentSourcePolicies,
+    FactKind::ImageConfig,
+];
+
+/// Read access to exactly the facts that policies name, and those above.
 fn cluster_role() -> ClusterRole {
     let mut facts: Vec<FactKind> = POLICIES.iter().flat_map(|policy| policy.facts).copied().collect();
-    // Whether the control plane is hosted decides how far every ClusterVersion policy may go; the IRI is
-    // shown on /statusz and read by `airgate check`.
-    facts.extend([FactKind::Infrastructure, FactKind::InternalReleaseImage]);
+    facts.extend(ALWAYS);
     facts.sort();
     facts.dedup();
     let rules = facts.into_iter().map(|fact| {
         let resource = fact.resource();
         rule(resource.group, resource.plural, &["get", "list", "watch"])
     });
-    // The CA of the nodes' registries, read when they are asked.
-    let ca = of_name(rule("machineconfiguration.openshift.io", "controllerconfigs", &["get"]), CONTROLLER_CONFIG);
-    let rules = rules.chain([ca]);
-    ClusterRole { metadata: named(None), rules: Some(rules.collect()), ..ClusterRole::default() }
+    ClusterRole { metadata: named(NAME, None), rules: Some(rules.collect()), ..ClusterRole::default() }
 }
 
 fn cluster_role_binding(flavor: Flavor) -> ClusterRoleBinding {
-    ClusterRoleBinding { metadata: named(None), role_ref: role_ref("ClusterRole"), subjects: Some(subjects(flavor)) }
+    ClusterRoleBinding {
+        metadata: named(NAME, None),
+        role_ref: role_ref("ClusterRole", NAME),
+        subjects: Some(subjects(flavor)),
+    }
 }
 
 /// Events for what an auditor should see; those of cluster-scoped objects live in one namespace.
 fn events_role() -> Role {
-    Role { metadata: named(Some(EVENTS_NAMESPACE)), rules: Some(vec![rule("", "events", &["create"])]) }
+    Role { metadata: named(NAME, Some(EVENTS_NAMESPACE)), rules: Some(vec![rule("", "events", &["create"])]) }
 }
 
 fn events_role_binding(flavor: Flavor) -> RoleBinding {
     RoleBinding {
-        metadata: named(Some(EVENTS_NAMESPACE)),
-        role_ref: role_ref("Role"),
+        metadata: named(NAME, Some(EVENTS_NAMESPACE)),
+        role_ref: role_ref("Role", NAME),
         subjects: Some(subjects(flavor)),
     }
 }
 
-/// The credentials of the nodes' registries and nothing else there. Only OpenShift has the namespace.
-fn node_registries_role() -> Role {
-    let secret = of_name(rule("", "secrets", &["get"]), SECRET);
-    Role { metadata: named(Some(MACHINE_CONFIG_OPERATOR)), rules: Some(vec![secret]) }
-}
-
-fn node_registries_role_binding(flavor: Flavor) -> RoleBinding {
-    RoleBinding {
-        metadata: named(Some(MACHINE_CONFIG_OPERATOR)),
-        role_ref: role_ref("Role"),
-        subjects: Some(subjects(flavor)),
-    }
-}
-
-fn of_name(rule: PolicyRule, name: &str) -> PolicyRule {
-    PolicyRule { resource_names: Some(vec![name.to_owned()]), ..rule }
-}
-
-fn named(namespace: Option<&str>) -> ObjectMeta {
-    ObjectMeta { name: Some(NAME.into()), namespace: namespace.map(Into::into), ..ObjectMeta::default() }
+fn named(name: &str, namespace: Option<&str>) -> ObjectMeta {
+    ObjectMeta { name: Some(name.into()), namespace: namespace.map(Into::into), ..ObjectMeta::default() }
 }
 
 fn rule(group: &str, resource: &str, verbs: &[&str]) -> PolicyRule {
@@ -319,8 +311,8 @@ fn rule(group: &str, resource: &str, verbs: &[&str]) -> PolicyRule {
     }
 }
 
-fn role_ref(kind: &str) -> RoleRef {
-    RoleRef { api_group: "rbac.authorization.k8s.io".into(), kind: kind.into(), name: NAME.into() }
+fn role_ref(kind: &str, name: &str) -> RoleRef {
+    RoleRef { api_group: "rbac.authorization.k8s.io".into(), kind: kind.into(), name: name.into() }
 }
 
 fn subjects(flavor: Flavor) -> Vec<Subject> {

@@ -2,6 +2,7 @@
 
 mod clusterversion_singleton;
 mod digest_only;
+mod release_complete;
 mod release_identity;
 mod release_in_use;
 mod release_ready;
@@ -15,6 +16,7 @@ pub const POLICIES: &[&Policy] = &[
     &release_in_use::POLICY,
     &release_identity::POLICY,
     &clusterversion_singleton::POLICY,
+    &release_complete::POLICY,
     &release_ready::POLICY,
 ];
 

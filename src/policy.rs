@@ -8,7 +8,9 @@ use jiff::Timestamp;
 use crate::breakglass::{ANNOTATION, Step};
 use crate::cluster::{Missing, Provenance, RegistryQuestion, Snapshot};
 use crate::objects::cluster_version::NAME;
-use crate::release::{Catalog, Release};
+use crate::pullspec::{Digest, Repository};
+use crate::release::completeness::Checks;
+use crate::release::{Attempt, Catalog, Release};
 use crate::resource::{self, Resource};
 use crate::review::{Change, Review, Subject};
 use crate::settings::{Mode, OnUnknown, Settings};
@@ -111,6 +113,12 @@ pub enum FactKind {
     MachineConfigPools,
     MachineConfigs,
     Infrastructure,
+    ImageDigestMirrorSets,
+    ImageTagMirrorSets,
+    ImageContentSourcePolicies,
+    ImageConfig,
+    ReleaseSignatures,
+    ReleaseVerification,
     ControlPlaneNodes,
 }
 
@@ -124,6 +132,12 @@ impl FactKind {
             Self::MachineConfigPools => &resource::MACHINE_CONFIG_POOLS,
             Self::MachineConfigs => &resource::MACHINE_CONFIGS,
             Self::Infrastructure => &resource::INFRASTRUCTURES,
+            Self::ImageDigestMirrorSets => &resource::IMAGE_DIGEST_MIRROR_SETS,
+            Self::ImageTagMirrorSets => &resource::IMAGE_TAG_MIRROR_SETS,
+            Self::ImageContentSourcePolicies => &resource::IMAGE_CONTENT_SOURCE_POLICIES,
+            Self::ImageConfig => &resource::IMAGE_CONFIGS,
+            Self::ReleaseSignatures => &resource::RELEASE_SIGNATURES,
+            Self::ReleaseVerification => &resource::RELEASE_VERIFICATION,
             Self::ControlPlaneNodes => &resource::NODES,
         }
     }
@@ -135,6 +149,10 @@ pub struct Context<'a> {
     pub review: &'a Review<'a>,
     pub cluster: &'a Snapshot,
     pub catalog: &'a Catalog,
+    /// What reading the wanted release from registries came to.
+    pub attempt: Option<&'a Attempt>,
+    /// What was found of the components of releases.
+    pub checks: &'a Checks,
     pub settings: &'a Settings,
     pub now: Timestamp,
 }
@@ -144,8 +162,20 @@ pub struct Context<'a> {
 pub struct Judgement {
     pub outcomes: Vec<Outcome>,
     pub facts: Vec<FactUse>,
+    /// Releases whose payload would have told more.
+    pub wants: Vec<Want>,
+    /// A release whose components are worth looking for.
+    pub look_for_components: Option<Digest>,
     /// What the nodes' registries should be asked before the verdict counts.
     pub question: Option<RegistryQuestion>,
+}
+
+/// A release that no source on this site knows, and where the request or the cluster says it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Want {
+    pub digest: Digest,
+    /// `None` where nothing names one.
+    pub repository: Option<Repository>,
 }
 
 #[derive(Clone, Debug)]

@@ -6,12 +6,12 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::breakglass::{Entry, Override, Use};
-use crate::cluster::{RegistryQuestion, Snapshot};
+use crate::cluster::RegistryQuestion;
 use crate::policies::POLICIES;
-use crate::policy::{Asks, Context, FactUse, Judgement, Outcome, Policy};
-use crate::release::Catalog;
-use crate::review::{Review, Subject};
-use crate::settings::{Mode, OnUnknown, ServerMode, Settings};
+use crate::policy::{Asks, Context, FactUse, Judgement, Outcome, Policy, Want};
+use crate::pullspec::Digest;
+use crate::review::Subject;
+use crate::settings::{Mode, OnUnknown, ServerMode};
 use crate::text::{self, Text, shown};
 
 /// The answer to one review, before it is put into JSON.
@@ -28,6 +28,10 @@ pub struct Verdict {
     pub overrides: Vec<UsedOverride>,
     /// An allow of it cannot be undone, so it must rest on live facts.
     pub irreversible: bool,
+    /// Releases whose payload would have told more.
+    pub wants: Vec<Want>,
+    /// A release whose components are worth looking for.
+    pub look_for_components: Option<Digest>,
     /// What the nodes' registries should be asked before this counts, and the policy that wants to know.
     pub question: Option<(&'static str, RegistryQuestion)>,
 }
@@ -98,19 +102,12 @@ impl Verdict {
 
 /// Judges a review by everything known. Total: every input has an answer.
 #[must_use]
-pub fn judge(
-    review: &Review<'_>,
-    cluster: &Snapshot,
-    catalog: &Catalog,
-    settings: &Settings,
-    now: Timestamp,
-) -> Verdict {
-    let context = Context { review, cluster, catalog, settings, now };
-    let mut fold = Fold::new(&context);
+pub fn judge(context: &Context<'_>) -> Verdict {
+    let mut fold = Fold::new(context);
     for policy in POLICIES {
-        if policy.mode(settings) != Mode::Off && policy.guards(&review.subject) {
+        if policy.mode(context.settings) != Mode::Off && policy.guards(&context.review.subject) {
             let mut judgement = Judgement::default();
-            (policy.judge)(&context, &mut judgement);
+            (policy.judge)(context, &mut judgement);
             fold.add(policy, judgement);
         }
     }
@@ -150,6 +147,8 @@ impl<'c, 'a> Fold<'c, 'a> {
                 audit: vec![],
                 overrides: vec![],
                 irreversible,
+                wants: vec![],
+                look_for_components: None,
                 question: None,
             },
             override_fault: None,
@@ -157,8 +156,10 @@ impl<'c, 'a> Fold<'c, 'a> {
     }
 
     fn add(&mut self, policy: &'static Policy, judgement: Judgement) {
-        let Judgement { outcomes, facts, question } = judgement;
+        let Judgement { outcomes, facts, wants, look_for_components, question } = judgement;
         self.verdict.question = self.verdict.question.take().or(question.map(|question| (policy.id, question)));
+        self.verdict.wants.extend(wants);
+        self.verdict.look_for_components = self.verdict.look_for_components.or(look_for_components);
         let mut recorded = vec![];
         for outcome in outcomes {
             recorded.push(self.outcome(policy, outcome, &facts));

@@ -14,8 +14,10 @@ use crate::action::{Stored, Target};
 use crate::cluster::Snapshot;
 use crate::config::ConfigFile;
 use crate::facts::Facts;
+use crate::fetch::{self, Lookups};
+use crate::policy::Want;
 use crate::problem::Problem;
-use crate::release::Catalog;
+use crate::release::{Attempt, Catalog};
 use crate::settings::Settings;
 use crate::watch;
 
@@ -84,6 +86,8 @@ pub fn one_of(names: (&str, &str), flags: Pair, file: Pair) -> Result<Pair> {
 /// Everything a command judges by, read once.
 pub struct Sources {
     facts: Facts,
+    /// Where there is a cluster that says how its registries are reached.
+    lookups: Option<Lookups>,
     runtime: Runtime,
     pub settings: Settings,
 }
@@ -96,11 +100,14 @@ impl Sources {
         let config = args.merged_config()?;
         let settings = config.settings();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let mut lookups = None;
         let facts = match (config.state, config.kubeconfig.or_else(default_kubeconfig)) {
             (Some(directory), _) => Facts::from_state(directory, config.releases),
             (None, Some(kubeconfig)) => runtime.block_on(async {
                 let client = watch::connect(Some(&kubeconfig)).await?;
-                anyhow::Ok(Facts::once(client, config.releases, Instant::now() + READ_LIMIT).await)
+                let facts = Facts::once(client.clone(), config.releases, Instant::now() + READ_LIMIT).await;
+                lookups = Some(fetch::lookups(client, facts.clone(), None).map_err(|why| anyhow!(why))?);
+                anyhow::Ok(facts)
             })?,
             (None, None) => {
                 let nothing = Snapshot::nothing("no cluster was given: name one with --state DIR or --kubeconfig FILE");
@@ -108,7 +115,7 @@ impl Sources {
                 Facts::given(nothing, catalog)
             }
         };
-        Ok(Self { facts, runtime, settings })
+        Ok(Self { facts, lookups, runtime, settings })
     }
 
     pub fn snapshot(&self) -> Arc<Snapshot> {
@@ -117,6 +124,12 @@ impl Sources {
 
     pub fn catalog(&self) -> Arc<Catalog> {
         self.facts.catalog()
+    }
+
+    /// Reads a release that the verdict wants, as the server would; `None` where the catalog has it now or nothing can be asked.
+    pub fn look_up(&self, want: &Want) -> Option<Attempt> {
+        let lookups = self.lookups.as_ref()?;
+        self.runtime.block_on(async { lookups.want(want, Instant::now() + READ_LIMIT).await })
     }
 
     pub fn problems(&self) -> Arc<Vec<Problem>> {

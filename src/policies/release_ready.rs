@@ -5,7 +5,7 @@ mod target;
 
 use std::sync::Arc;
 
-use crate::cluster::{Fact, Missing, RegistryAnswer, RegistryQuestion, Snapshot};
+use crate::cluster::{Missing, RegistryAnswer, RegistryQuestion, Snapshot};
 use crate::objects::internal_release_image::MachineConfigNode;
 use crate::objects::node::Node;
 use crate::policy::{Context, FactKind, FactUse, Guard, Judgement, Policy};
@@ -102,20 +102,12 @@ fn nobody_has_it(cluster: &Snapshot, target: &Target<'_>, nodes: &[&Node<'_>]) -
 
 /// What the nodes' registries should be asked: those of nodes that run, if it is known how to reach them.
 fn question(cluster: &Snapshot, target: &Target<'_>, nodes: &[&Node<'_>]) -> Option<RegistryQuestion> {
-    let host = api_int(&cluster.infrastructure)?;
+    let host = cluster.infrastructure.known()?.status.api_int_host()?.to_owned();
     let running = nodes.iter().filter(|node| node.ready().is_some_and(|ready| &*ready.status == "True"));
     let nodes: Vec<_> = running
         .filter_map(|node| Some((node.metadata.name.to_string(), node.internal_address()?.to_owned())))
         .collect();
     (!nodes.is_empty()).then_some(RegistryQuestion { digest: target.digest()?, host, nodes })
-}
-
-/// `api-int.DOMAIN`, of `https://api-int.DOMAIN:6443`.
-fn api_int(infrastructure: &Fact<crate::objects::machine_config::Infrastructure<'_>>) -> Option<String> {
-    let url = &infrastructure.known()?.status.api_server_internal_url;
-    let authority = url.strip_prefix("https://")?.split('/').next()?;
-    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
-    (!host.is_empty()).then(|| host.to_owned())
 }
 
 fn answer(upgrade: &Upgrade<'_>, target: &Target<'_>, found: &[Finding<'_>], judgement: &mut Judgement) {

@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt as _};
 use reqwest::Method;
 use tokio::time::Instant;
@@ -120,16 +121,16 @@ impl Inner {
     }
 
     /// All of them, some at a time; the first failure that is no absence ends it. What came before that is kept.
-    async fn fetch(
-        &self,
-        job: &Job,
-        objects: impl Iterator<Item = Object<'_>>,
+    async fn fetch<'a>(
+        &'a self,
+        job: &'a Job,
+        objects: impl Iterator<Item = Object<'a>>,
         have: &mut Verified,
     ) -> Result<(), Failure> {
-        let answers = objects.map(|object| async move {
-            let answer = self.ask(job, object, &Method::GET).await;
-            (object.digest, answer)
-        });
+        // Boxed and gathered: the compiler cannot show futures of a lazy iterator over borrowed items to be `Send`.
+        let answers: Vec<BoxFuture<'a, _>> = objects
+            .map(|object| async move { (object.digest, self.ask(job, object, &Method::GET).await) }.boxed())
+            .collect();
         let mut answers = stream::iter(answers).buffer_unordered(AT_ONCE);
         while let Some((digest, answer)) = answers.next().await {
             match answer {

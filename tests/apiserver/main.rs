@@ -19,6 +19,10 @@ mod guard;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+#[expect(dead_code, reason = "the tests of registries use the rest")]
+#[path = "../registry/images.rs"]
+mod images;
+#[cfg(test)]
 mod iri;
 #[cfg(test)]
 mod killed;
@@ -27,13 +31,21 @@ mod kubectl;
 #[cfg(test)]
 mod live;
 #[cfg(test)]
+mod lookups;
 mod node_registry;
 #[cfg(test)]
 mod objects;
 #[cfg(test)]
 mod oc;
 #[cfg(test)]
+#[expect(dead_code, reason = "the tests of registries use the rest")]
+#[path = "../registry/push.rs"]
+mod push;
 mod ready;
+#[cfg(test)]
+#[expect(dead_code, reason = "the tests of registries use the rest")]
+#[path = "../registry/real.rs"]
+mod real;
 #[cfg(test)]
 mod recorder;
 #[cfg(test)]
@@ -46,3 +58,7 @@ mod shipped_policy;
 mod step;
 #[cfg(test)]
 mod testbed;
+#[cfg(test)]
+#[expect(dead_code, reason = "the library's own tests use the rest")]
+#[path = "../../src/payload/testing.rs"]
+mod testing;
