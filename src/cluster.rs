@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::objects::catalog::{CatalogSource, ClusterCatalog};
 use crate::objects::cluster_version::ClusterVersion;
 use crate::objects::internal_release_image::{InternalReleaseImage, MachineConfigNode};
 use crate::objects::machine_config::{Infrastructure, MachineConfigPool};
 use crate::objects::mirrors::{ImageConfig, MirrorKind, MirrorSet};
 use crate::objects::node::Node;
 use crate::objects::release_config_map::ReleaseConfigMap;
-use crate::resource::{RELEASE_SIGNATURES, RELEASE_VERIFICATION};
+use crate::resource::{CATALOG_SOURCES, RELEASE_SIGNATURES, RELEASE_VERIFICATION};
 
 pub use node_registries::{NodeRegistries, RegistryAnswer, RegistryQuestion};
 
@@ -134,6 +135,9 @@ pub struct Snapshot {
     pub release_verification: Fact<Arc<ReleaseConfigMap>>,
     /// Of all Nodes those that have the control plane's role.
     pub control_plane_nodes: Fact<Vec<Node<'static>>>,
+    /// Those of the namespace that every other one sees.
+    pub catalog_sources: Fact<Vec<CatalogSource<'static>>>,
+    pub cluster_catalogs: Fact<Vec<ClusterCatalog<'static>>>,
     /// What the nodes' registries said when they were asked for this review; `None` where nobody asked.
     pub node_registries: Option<Arc<NodeRegistries>>,
 }
@@ -153,6 +157,8 @@ impl Snapshot {
             rendered_releases: unknown(why, "machineconfigs"),
             infrastructure: unknown(why, "infrastructure cluster"),
             control_plane_nodes: unknown(why, "nodes"),
+            catalog_sources: unknown(why, &CATALOG_SOURCES.selected()),
+            cluster_catalogs: unknown(why, "clustercatalogs"),
             node_registries: None,
             release_signatures: unknown(why, &RELEASE_SIGNATURES.selected()),
             release_verification: unknown(why, &RELEASE_VERIFICATION.selected()),

@@ -120,6 +120,8 @@ pub enum FactKind {
     ReleaseSignatures,
     ReleaseVerification,
     ControlPlaneNodes,
+    CatalogSources,
+    ClusterCatalogs,
 }
 
 impl FactKind {
@@ -139,6 +141,8 @@ impl FactKind {
             Self::ReleaseSignatures => &resource::RELEASE_SIGNATURES,
             Self::ReleaseVerification => &resource::RELEASE_VERIFICATION,
             Self::ControlPlaneNodes => &resource::NODES,
+            Self::CatalogSources => &resource::CATALOG_SOURCES,
+            Self::ClusterCatalogs => &resource::CLUSTER_CATALOGS,
         }
     }
 }

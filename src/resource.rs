@@ -181,7 +181,33 @@ pub static NODES: Resource = Resource {
     label: None,
 };
 
-pub static ALL: [&Resource; 12] = [
+/// Catalogs of operators that every namespace sees.
+pub static CATALOG_SOURCES: Resource = Resource {
+    kind: "CatalogSource",
+    plural: "catalogsources",
+    group: "operators.coreos.com",
+    versions: &["v1alpha1"],
+    short: &["catsrc"],
+    singleton: None,
+    metadata_only: false,
+    namespace: Some(crate::objects::catalog::NAMESPACE),
+    label: None,
+};
+
+/// The same for OLM's successor.
+pub static CLUSTER_CATALOGS: Resource = Resource {
+    kind: "ClusterCatalog",
+    plural: "clustercatalogs",
+    group: "olm.operatorframework.io",
+    versions: &["v1"],
+    short: &[],
+    singleton: None,
+    metadata_only: false,
+    namespace: None,
+    label: None,
+};
+
+pub static ALL: [&Resource; 14] = [
     &CLUSTER_VERSIONS,
     &INTERNAL_RELEASE_IMAGES,
     &MACHINE_CONFIG_NODES,
@@ -194,6 +220,8 @@ pub static ALL: [&Resource; 12] = [
     &IMAGE_CONFIGS,
     &RELEASE_SIGNATURES,
     &NODES,
+    &CATALOG_SOURCES,
+    &CLUSTER_CATALOGS,
 ];
 
 impl Resource {

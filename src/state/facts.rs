@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::index::{Collection, Index, Key};
 use crate::cluster::{Fact, Missing, Provenance, Snapshot};
+use crate::objects::catalog::{CatalogSource, ClusterCatalog};
 use crate::objects::cluster_version::ClusterVersion;
 use crate::objects::internal_release_image::{InternalReleaseImage, MachineConfigNode};
 use crate::objects::machine_config::{Infrastructure, MachineConfig, MachineConfigPool};
@@ -48,6 +49,8 @@ pub(super) fn read(index: &Index, directory: &str, now: Timestamp) -> Read {
             }
             fact => fact,
         },
+        catalog_sources: reader.collection(&resource::CATALOG_SOURCES, from_value::<CatalogSource<'_>>),
+        cluster_catalogs: reader.collection(&resource::CLUSTER_CATALOGS, from_value::<ClusterCatalog<'_>>),
         node_registries: None,
     };
     Read { snapshot, conflicts: reader.conflicts, remarks: reader.remarks }

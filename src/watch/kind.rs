@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cluster::{Fact, Snapshot};
+use crate::objects::catalog::{CatalogSource, ClusterCatalog};
 use crate::objects::cluster_version::ClusterVersion;
 use crate::objects::internal_release_image::{InternalReleaseImage, MachineConfigNode};
 use crate::objects::machine_config::{Infrastructure, MachineConfig, MachineConfigPool};
@@ -60,6 +61,22 @@ pub(super) fn machine_config_pools() -> Kind<MachineConfigPool<'static>> {
         resource: &resource::MACHINE_CONFIG_POOLS,
         project: |text| from_text::<MachineConfigPool<'_>>(text),
         put: |snapshot, fact| snapshot.machine_config_pools = map(fact, |pools| pools.values().cloned().collect()),
+    }
+}
+
+pub(super) fn catalog_sources() -> Kind<CatalogSource<'static>> {
+    Kind {
+        resource: &resource::CATALOG_SOURCES,
+        project: |text| from_text::<CatalogSource<'_>>(text),
+        put: |snapshot, fact| snapshot.catalog_sources = map(fact, |sources| sources.values().cloned().collect()),
+    }
+}
+
+pub(super) fn cluster_catalogs() -> Kind<ClusterCatalog<'static>> {
+    Kind {
+        resource: &resource::CLUSTER_CATALOGS,
+        project: |text| from_text::<ClusterCatalog<'_>>(text),
+        put: |snapshot, fact| snapshot.cluster_catalogs = map(fact, |catalogs| catalogs.values().cloned().collect()),
     }
 }
 

@@ -50,8 +50,10 @@ pub async fn read_once(client: &Client, deadline: Instant) -> Snapshot {
         read(client, kind::release_signatures(), deadline),
         read(client, kind::release_verification(), deadline),
     );
-    let (nodes, digest_mirrors, tag_mirrors, content_sources, image_config) = tokio::join!(
+    let (nodes, catalog_sources, cluster_catalogs, digest_mirrors, tag_mirrors, content_sources, image_config) = tokio::join!(
         read(client, kind::control_plane_nodes(), deadline),
+        read(client, kind::catalog_sources(), deadline),
+        read(client, kind::cluster_catalogs(), deadline),
         read(client, kind::image_digest_mirror_sets(), deadline),
         read(client, kind::image_tag_mirror_sets(), deadline),
         read(client, kind::image_content_source_policies(), deadline),
@@ -66,6 +68,8 @@ pub async fn read_once(client: &Client, deadline: Instant) -> Snapshot {
     image(&mut snapshot);
     machine_config_nodes(&mut snapshot);
     nodes(&mut snapshot);
+    catalog_sources(&mut snapshot);
+    cluster_catalogs(&mut snapshot);
     infrastructure(&mut snapshot);
     digest_mirrors(&mut snapshot);
     tag_mirrors(&mut snapshot);

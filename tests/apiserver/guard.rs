@@ -25,6 +25,7 @@ pub const IDENTITY: &str = "system:serviceaccount:openshift-airgate:airgate";
 const POOLS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigpools";
 pub const NODES: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfignodes";
 const INFRASTRUCTURE: &str = "/apis/config.openshift.io/v1/infrastructures/cluster";
+const CATALOG_SOURCES: &str = "/apis/operators.coreos.com/v1alpha1/namespaces/openshift-marketplace/catalogsources";
 pub const CORE_NODES: &str = "/api/v1/nodes";
 
 static SHARED: LazyLock<Mutex<Guard>> = LazyLock::new(|| {
@@ -118,9 +119,9 @@ impl Guard {
             "spec": {"registrySources": {"blockedRegistries": ["registry.example:5000"]}}});
         guard.testbed.command(["apply", "-f", "-"]).stdin(blocked.to_string()).run().success();
         guard.testbed.kubectl(["create", "serviceaccount", "airgate", "-n", namespace]).success();
-        // Where the credentials of the nodes' registries are.
-        guard.testbed.put(&json!({"apiVersion": "v1", "kind": "Namespace",
-            "metadata": {"name": "openshift-machine-config-operator"}}));
+        guard
+            .testbed
+            .put(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "openshift-marketplace"}}));
         let printed = from_yaml(&guard.airgate(&["manifests"])).expect("YAML from airgate manifests");
         let rights: Vec<Value> =
             printed.into_iter().filter(|object| object["kind"] != "ValidatingWebhookConfiguration").collect();
@@ -355,6 +356,7 @@ impl Guard {
             (POOLS, "machineconfigpools"),
             (NODES, "machineconfignodes"),
             (CORE_NODES, "nodes"),
+            (CATALOG_SOURCES, "catalogsources"),
         ] {
             let newest = newest(&self.api.get(path).unwrap_or_default());
             eventually(&format!("airgate has seen {resource} {newest}"), || {
