@@ -6,6 +6,7 @@ mod mirror_in_use;
 mod release_complete;
 mod release_identity;
 mod release_in_use;
+mod release_ready;
 mod release_signature;
 mod upgrade_path;
 
@@ -18,6 +19,7 @@ pub const POLICIES: &[&Policy] = &[
     &release_identity::POLICY,
     &clusterversion_singleton::POLICY,
     &release_signature::POLICY,
+    &release_ready::POLICY,
     &release_complete::POLICY,
     &mirror_in_use::POLICY,
 ];

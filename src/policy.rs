@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::breakglass::{ANNOTATION, Step};
-use crate::cluster::{Missing, Provenance, Snapshot};
+use crate::cluster::{Missing, Provenance, RegistryQuestion, Snapshot};
 use crate::objects::cluster_version::NAME;
 use crate::objects::mirrors::{IMAGE_CONFIG, MirrorKind};
 use crate::pullspec::{Digest, Repository};
@@ -165,6 +165,9 @@ pub enum FactKind {
     ImageConfig,
     ReleaseSignatures,
     ReleaseVerification,
+    ControlPlaneNodes,
+    CatalogSources,
+    ClusterCatalogs,
 }
 
 impl FactKind {
@@ -183,6 +186,9 @@ impl FactKind {
             Self::ImageConfig => &resource::IMAGE_CONFIGS,
             Self::ReleaseSignatures => &resource::RELEASE_SIGNATURES,
             Self::ReleaseVerification => &resource::RELEASE_VERIFICATION,
+            Self::ControlPlaneNodes => &resource::NODES,
+            Self::CatalogSources => &resource::CATALOG_SOURCES,
+            Self::ClusterCatalogs => &resource::CLUSTER_CATALOGS,
         }
     }
 }
@@ -211,6 +217,8 @@ pub struct Judgement {
     pub wants: Vec<Want>,
     /// A release whose components are worth looking for.
     pub look_for_components: Option<Digest>,
+    /// What the nodes' registries should be asked before the verdict counts.
+    pub question: Option<RegistryQuestion>,
 }
 
 /// A release that no source on this site knows, and where the request or the cluster says it is.
