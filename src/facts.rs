@@ -20,8 +20,10 @@ use crate::action::Stored;
 use crate::cluster::{Missing, Snapshot};
 use crate::problem::Problem;
 use crate::release::{Catalog, Release};
-use crate::resource::ResourceId;
+use crate::resource::{Resource, ResourceId};
+use crate::saved::Objects;
 use crate::signature::Signatures;
+use crate::signatures::FromFiles;
 use crate::watch::{self, Timing, WatchTasks, Watches};
 use files::Files;
 pub use files::OnSite;
@@ -204,6 +206,44 @@ impl Facts {
                     remedy: "name one with --state DIR or --kubeconfig FILE".into(),
                 }),
             },
+        }
+    }
+
+    /// What the files beside the cluster say of signatures, to be saved.
+    #[must_use]
+    pub fn signature_files(&self) -> FromFiles {
+        self.0.files.load().signatures.clone()
+    }
+
+    /// Every object that airgate reads, whole, to be saved.
+    ///
+    /// # Errors
+    /// Where there is no cluster to save.
+    pub async fn save(&self, deadline: Instant) -> Result<Objects, &'static str> {
+        match &self.0.cluster {
+            Cluster::Watched(client, _) | Cluster::Once(client, _) => Ok(watch::save(client, deadline).await),
+            Cluster::State | Cluster::Given(_) => match &self.0.files.load().state {
+                Some(state) => Ok(state.save()),
+                None => Err("no cluster was given: name one with --state DIR or --kubeconfig FILE"),
+            },
+        }
+    }
+
+    /// Sets or removes an annotation of a stored object, as it was read; yields the API server's warnings. `None`
+    /// where there is no API server.
+    pub async fn annotate(
+        &self,
+        resource: &Resource,
+        object: &serde_json::Value,
+        annotation: (&str, Option<&str>),
+        patience: Duration,
+    ) -> Option<Result<Vec<String>, watch::WriteError>> {
+        let (key, text) = annotation;
+        match &self.0.cluster {
+            Cluster::Watched(client, _) | Cluster::Once(client, _) => {
+                Some(watch::annotate(client, resource, object, key, text, patience).await)
+            }
+            Cluster::State | Cluster::Given(_) => None,
         }
     }
 

@@ -133,6 +133,15 @@ where
     Ok(entries.into_iter().map(|entry| entry.0).collect())
 }
 
+/// The same for conditions, of which no CRD allows more than 20.
+pub(crate) fn conditions<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    at_most(64, deserializer)
+}
+
 fn at_most<'de, D, T>(most: usize, deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -251,7 +260,7 @@ macro_rules! into_owned {
 pub(crate) use into_owned;
 
 /// What airgate reads of `metadata`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct Metadata<'a> {
     #[serde(borrow)]
@@ -272,7 +281,7 @@ impl Metadata<'_> {
 }
 
 /// The annotations that mean something to airgate.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, serde::Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct Annotations<'a> {
     /// The break-glass of settled question 6.
@@ -284,7 +293,7 @@ pub struct Annotations<'a> {
 }
 
 /// One entry of a `conditions` list. Reasons are not API: rules look at type and status.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, serde::Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct Condition<'a> {
     #[serde(borrow, rename = "type")]
@@ -293,7 +302,19 @@ pub struct Condition<'a> {
     pub reason: Str<'a>,
 }
 
+/// A condition whose reason and message a person will want to read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, serde::Deserialize)]
+#[serde(default, expecting = "an object")]
+pub struct DetailedCondition<'a> {
+    #[serde(borrow, rename = "type")]
+    pub kind: Str<'a>,
+    pub status: Str<'a>,
+    pub reason: Str<'a>,
+    pub message: Str<'a>,
+}
+
 into_owned! {
+    DetailedCondition { kind, status, reason, message }
     Metadata { name, annotations, deletion_timestamp, generation }
     Annotations { airgate_override, release_image_version }
     Condition { kind, status, reason }

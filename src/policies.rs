@@ -2,6 +2,7 @@
 
 mod clusterversion_singleton;
 mod digest_only;
+mod mirror_in_use;
 mod release_complete;
 mod release_identity;
 mod release_in_use;
@@ -18,6 +19,7 @@ pub const POLICIES: &[&Policy] = &[
     &clusterversion_singleton::POLICY,
     &release_signature::POLICY,
     &release_complete::POLICY,
+    &mirror_in_use::POLICY,
 ];
 
 #[must_use]

@@ -2,14 +2,14 @@
 
 use serde::Deserialize;
 
-use super::{Condition, Metadata, Str, into_owned, nullable, object, objects};
+use super::{Condition, DetailedCondition, Metadata, Str, into_owned, nullable, object, objects};
 use crate::pullspec::Digest;
 use crate::version::Version;
 
 /// The singleton's name; the CVO watches no other.
 pub const NAME: &str = "version";
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct ClusterVersion<'a> {
     #[serde(borrow, deserialize_with = "object")]
@@ -20,7 +20,7 @@ pub struct ClusterVersion<'a> {
     pub status: Status<'a>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct Spec<'a> {
     #[serde(borrow, deserialize_with = "object")]
@@ -30,7 +30,7 @@ pub struct Spec<'a> {
 }
 
 /// `spec.desiredUpdate` reduced to the effective target: "" and absent alike, acceptRisks left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct DesiredUpdate<'a> {
     #[serde(borrow)]
@@ -59,7 +59,7 @@ impl DesiredUpdate<'_> {
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct Status<'a> {
     #[serde(borrow, deserialize_with = "object")]
@@ -72,13 +72,13 @@ pub struct Status<'a> {
     #[serde(deserialize_with = "objects")]
     pub conditional_updates: Vec<ConditionalUpdate<'a>>,
     #[serde(deserialize_with = "objects")]
-    pub conditions: Vec<Condition<'a>>,
+    pub conditions: Vec<DetailedCondition<'a>>,
     /// The `metadata.generation` that the CVO has seen.
     #[serde(deserialize_with = "nullable")]
     pub observed_generation: i64,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct Release<'a> {
     #[serde(borrow)]
@@ -87,7 +87,7 @@ pub struct Release<'a> {
     pub architecture: Str<'a>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct HistoryEntry<'a> {
     #[serde(borrow)]
@@ -98,7 +98,7 @@ pub struct HistoryEntry<'a> {
     pub started_time: Str<'a>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct ConditionalUpdate<'a> {
     #[serde(borrow, deserialize_with = "object")]
@@ -109,7 +109,7 @@ pub struct ConditionalUpdate<'a> {
     pub conditions: Vec<Condition<'a>>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct Risk<'a> {
     #[serde(borrow)]
@@ -150,7 +150,7 @@ impl ConditionalUpdate<'_> {
 
 impl<'a> Status<'a> {
     #[must_use]
-    pub fn condition(&self, kind: &str) -> Option<&Condition<'a>> {
+    pub fn condition(&self, kind: &str) -> Option<&DetailedCondition<'a>> {
         self.conditions.iter().find(|c| &*c.kind == kind)
     }
 

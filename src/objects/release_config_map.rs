@@ -23,7 +23,7 @@ pub const LABEL: &str = "release.openshift.io/verification-signatures";
 pub type Entry = (String, Digest, Arc<[u8]>);
 
 /// What airgate keeps of one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ReleaseConfigMap {
     pub name: String,
     /// Whether it is labelled as one with signatures.

@@ -352,10 +352,20 @@ impl Guard {
         serde_json::from_str(&body).unwrap_or_default()
     }
 
+    /// The same of a series that counts from nothing.
+    pub fn count(&self, series: &str) -> u64 {
+        self.metric(series).unwrap_or_default()
+    }
+
     /// How many reviews airgate has judged.
     pub fn reviews(&self) -> u64 {
+        self.counted("airgate_reviews_total")
+    }
+
+    /// The sum of all counters whose line begins so.
+    pub fn counted(&self, beginning: &str) -> u64 {
         let (_, body) = http_get(self.health_port, "/metrics").expect("airgate's metrics");
-        let counts = body.lines().filter(|line| line.starts_with("airgate_reviews_total"));
+        let counts = body.lines().filter(|line| line.starts_with(beginning));
         counts.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum()
     }
 

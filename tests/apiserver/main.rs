@@ -37,9 +37,13 @@ mod objects;
 #[cfg(test)]
 mod oc;
 #[cfg(test)]
+mod override_step;
+#[cfg(test)]
 #[expect(dead_code, reason = "the tests of registries use the rest")]
 #[path = "../registry/push.rs"]
 mod push;
+#[cfg(test)]
+mod race;
 #[cfg(test)]
 #[expect(dead_code, reason = "the tests of registries use the rest")]
 #[path = "../registry/real.rs"]
@@ -49,11 +53,15 @@ mod recorder;
 #[cfg(test)]
 mod rights;
 #[cfg(test)]
+mod rollout;
+#[cfg(test)]
 mod server;
 #[cfg(test)]
 mod shipped_policy;
 #[cfg(test)]
 mod signatures;
+#[cfg(test)]
+mod status;
 #[cfg(test)]
 mod step;
 #[cfg(test)]
