@@ -16,8 +16,8 @@ pub const POLICIES: &[&Policy] = &[
     &release_in_use::POLICY,
     &release_identity::POLICY,
     &clusterversion_singleton::POLICY,
-    &release_complete::POLICY,
     &release_ready::POLICY,
+    &release_complete::POLICY,
 ];
 
 #[must_use]

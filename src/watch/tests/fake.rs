@@ -113,7 +113,11 @@ impl Fake {
     fn answer(&self, uri: &Uri) -> Response<Body> {
         let mut inner = self.lock();
         inner.requests.push(uri.to_string());
-        let parts: Vec<_> = uri.path().trim_start_matches("/apis/").split('/').collect();
+        let mut parts: Vec<_> = uri.path().trim_start_matches("/apis/").split('/').collect();
+        // What is namespaced is kept like the rest: there is one namespace of each.
+        if parts.len() > 4 && parts[2] == "namespaces" {
+            parts.drain(2..4);
+        }
         let query = uri.query().unwrap_or_default();
         let path = parts.join("/");
         match &parts[..] {
