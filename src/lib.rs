@@ -11,6 +11,7 @@ pub mod breakglass;
 pub mod bundle;
 pub mod cluster;
 pub mod objects;
+pub mod platform;
 pub mod policies;
 pub mod policy;
 pub mod pullspec;

@@ -5,8 +5,10 @@
 //! Strings are borrowed from the body wherever JSON allows it.
 
 pub mod cluster_version;
+pub mod crd;
 pub mod internal_release_image;
 pub mod machine_config;
+pub mod secret;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -112,6 +114,11 @@ where
     T: Deserialize<'de>,
 {
     at_most(256, deserializer)
+}
+
+/// The same for the conditions of a bundle, of which its CRDs allow 5 and 20.
+pub(crate) fn conditions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Condition<'de>>, D::Error> {
+    at_most(64, deserializer)
 }
 
 fn at_most<'de, D, T>(most: usize, deserializer: D) -> Result<Vec<T>, D::Error>
@@ -237,6 +244,8 @@ pub(crate) use into_owned;
 pub struct Metadata<'a> {
     #[serde(borrow)]
     pub name: Str<'a>,
+    /// Empty for what is cluster-scoped.
+    pub namespace: Str<'a>,
     #[serde(deserialize_with = "object")]
     pub annotations: Annotations<'a>,
     pub deletion_timestamp: Str<'a>,
@@ -275,7 +284,7 @@ pub struct Condition<'a> {
 }
 
 into_owned! {
-    Metadata { name, annotations, deletion_timestamp, generation }
+    Metadata { name, namespace, annotations, deletion_timestamp, generation }
     Annotations { airgate_override, release_image_version }
     Condition { kind, status, reason }
 }

@@ -1,5 +1,7 @@
 //! The catalogue: one line a policy, in the order of design (which is the order of findings in an answer).
 
+mod bundle_change;
+mod bundle_support;
 mod clusterversion_singleton;
 mod digest_only;
 mod release_identity;
@@ -14,6 +16,8 @@ pub const POLICIES: &[&Policy] = &[
     &release_in_use::POLICY,
     &release_identity::POLICY,
     &clusterversion_singleton::POLICY,
+    &bundle_change::POLICY,
+    &bundle_support::POLICY,
 ];
 
 #[must_use]

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use crate::breakglass::{ANNOTATION, Step};
 use crate::cluster::{Missing, Provenance, Snapshot};
 use crate::objects::cluster_version::NAME;
+use crate::objects::{crd, machine_config::MachineConfig, secret::Secret};
 use crate::release::{Catalog, Release};
 use crate::resource::{self, Resource};
 use crate::review::{Change, Review, Subject};
@@ -43,6 +44,19 @@ pub enum Guard {
     /// UPDATE of an InternalReleaseImage that drops an entry of `spec.releases`.
     InternalReleaseImageDrop,
     InternalReleaseImageDelete,
+    /// UPDATE of an InternalReleaseImage that adds an entry of `spec.releases` and drops none.
+    InternalReleaseImageAdd,
+    InternalReleaseImageCreate,
+    /// DELETE of a Secret that an InternalReleaseImage depends on.
+    BundleSecretDelete,
+    /// UPDATE of such a Secret that takes a key's value away.
+    BundleSecretEmptied,
+    /// DELETE of the CustomResourceDefinition of InternalReleaseImages or MachineConfigNodes.
+    BundleCrdDelete,
+    /// CREATE of a MachineConfig, but for rendered ones, that names an OS image.
+    MachineConfigCreateWithOsImage,
+    /// UPDATE of such a MachineConfig that names another OS image.
+    MachineConfigOsImageChange,
 }
 
 impl Guard {
@@ -61,11 +75,31 @@ impl Guard {
                 &*old.metadata.name == NAME && !old.metadata.terminating()
             }
             (Self::InternalReleaseImageDrop, Subject::InternalReleaseImage(Change::Update { old, new })) => {
-                let kept = |name: &str| new.spec.releases.iter().any(|release| &*release.name == name);
-                !old.metadata.terminating() && old.spec.releases.iter().any(|release| !kept(&release.name))
+                !old.metadata.terminating() && old.spec.lacks(&new.spec).next().is_some()
+            }
+            (Self::InternalReleaseImageAdd, Subject::InternalReleaseImage(Change::Update { old, new })) => {
+                let (added, dropped) = (new.spec.lacks(&old.spec).next(), old.spec.lacks(&new.spec).next());
+                !old.metadata.terminating() && added.is_some() && dropped.is_none()
+            }
+            (Self::InternalReleaseImageCreate, Subject::InternalReleaseImage(Change::Create(_))) => true,
+            (Self::BundleSecretDelete, Subject::Secret(Change::Delete(old))) => {
+                Secret::supports(&old.metadata) && !old.metadata.terminating()
+            }
+            (Self::BundleSecretEmptied, Subject::Secret(Change::Update { old, new })) => {
+                Secret::supports(&old.metadata) && !old.metadata.terminating() && old.emptied_in(new).next().is_some()
+            }
+            (Self::BundleCrdDelete, Subject::CustomResourceDefinition(Change::Delete(old))) => {
+                crd::NAMES.contains(&&*old.metadata.name) && !old.metadata.terminating()
             }
             (Self::InternalReleaseImageDelete, Subject::InternalReleaseImage(Change::Delete(old))) => {
                 !old.metadata.terminating()
+            }
+            (Self::MachineConfigCreateWithOsImage, Subject::MachineConfig(Change::Create(new))) => {
+                !MachineConfig::is_rendered(&new.metadata) && !new.spec.os_image_url.is_empty()
+            }
+            (Self::MachineConfigOsImageChange, Subject::MachineConfig(Change::Update { old, new })) => {
+                let image = &new.spec.os_image_url;
+                !MachineConfig::is_rendered(&new.metadata) && !image.is_empty() && *image != old.spec.os_image_url
             }
             _ => false,
         }
@@ -75,9 +109,37 @@ impl Guard {
     #[must_use]
     pub fn operation(self) -> &'static str {
         match self {
-            Self::ClusterVersionCreateWithTarget => "CREATE",
-            Self::ClusterVersionStep | Self::InternalReleaseImageDrop => "UPDATE",
-            Self::ClusterVersionDelete | Self::InternalReleaseImageDelete => "DELETE",
+            Self::ClusterVersionCreateWithTarget
+            | Self::InternalReleaseImageCreate
+            | Self::MachineConfigCreateWithOsImage => "CREATE",
+            Self::ClusterVersionStep
+            | Self::InternalReleaseImageDrop
+            | Self::InternalReleaseImageAdd
+            | Self::BundleSecretEmptied
+            | Self::MachineConfigOsImageChange => "UPDATE",
+            Self::ClusterVersionDelete
+            | Self::InternalReleaseImageDelete
+            | Self::BundleSecretDelete
+            | Self::BundleCrdDelete => "DELETE",
+        }
+    }
+
+    /// Whose writes it does not touch: names of users, exact.
+    #[must_use]
+    pub fn exempt(self) -> &'static [&'static str] {
+        use crate::platform::{
+            CLUSTER_VERSION_OPERATOR, CLUSTER_VERSION_OPERATOR_BEFORE, GARBAGE_COLLECTOR, MACHINE_CONFIG_CONTROLLER,
+            MACHINE_CONFIG_OPERATOR, MACHINE_OS_BUILDER, NAMESPACE_CONTROLLER,
+        };
+        match self {
+            Self::BundleSecretDelete | Self::BundleSecretEmptied => {
+                &[MACHINE_CONFIG_CONTROLLER, MACHINE_CONFIG_OPERATOR, NAMESPACE_CONTROLLER, GARBAGE_COLLECTOR]
+            }
+            Self::BundleCrdDelete => &[CLUSTER_VERSION_OPERATOR, CLUSTER_VERSION_OPERATOR_BEFORE, GARBAGE_COLLECTOR],
+            Self::MachineConfigCreateWithOsImage | Self::MachineConfigOsImageChange => {
+                &[MACHINE_CONFIG_CONTROLLER, MACHINE_CONFIG_OPERATOR, MACHINE_OS_BUILDER]
+            }
+            _ => &[],
         }
     }
 
@@ -92,6 +154,21 @@ impl Guard {
             Self::ClusterVersionDelete => "DELETE of ClusterVersion",
             Self::InternalReleaseImageDrop => "UPDATE of InternalReleaseImage that drops an entry of spec.releases",
             Self::InternalReleaseImageDelete => "DELETE of InternalReleaseImage",
+            Self::InternalReleaseImageAdd => "UPDATE of InternalReleaseImage that adds an entry of spec.releases",
+            Self::InternalReleaseImageCreate => "CREATE of InternalReleaseImage",
+            Self::BundleSecretDelete => {
+                "DELETE of Secret internal-release-image-tls or internal-release-image-registry-auth in openshift-machine-config-operator"
+            }
+            Self::BundleSecretEmptied => "UPDATE of one of these Secrets that empties or drops a key",
+            Self::BundleCrdDelete => {
+                "DELETE of CustomResourceDefinition internalreleaseimages or machineconfignodes (machineconfiguration.openshift.io)"
+            }
+            Self::MachineConfigCreateWithOsImage => {
+                "CREATE of a MachineConfig with spec.osImageURL, rendered ones left out"
+            }
+            Self::MachineConfigOsImageChange => {
+                "UPDATE of a MachineConfig that changes spec.osImageURL, rendered ones left out"
+            }
         }
     }
 
@@ -238,10 +315,16 @@ impl Policy {
     #[must_use]
     pub fn emergency(&self) -> String {
         let (object, from, target) = match (self.id, self.guards) {
-            ("digest-only", _) => return "no override opens it: name the image by digest".into(),
+            _ if !self.overridable() => return "no override opens it: name the image by digest".into(),
+            ("bundle-change", _) => ("internalreleaseimage cluster", "cluster", "BUNDLE NAME, one entry a bundle"),
             (_, [Guard::InternalReleaseImageDrop | Guard::InternalReleaseImageDelete, ..]) => {
                 ("internalreleaseimage cluster", "cluster", "BUNDLE NAME, one entry a release; or delete")
             }
+            ("bundle-support", _) => (
+                "secret NAME -n openshift-machine-config-operator",
+                "NAME",
+                "delete; or NAME where a key of a Secret is emptied",
+            ),
             (_, [Guard::ClusterVersionDelete, ..]) => ("clusterversion version", "CURRENT VERSION", "delete"),
             _ => (
                 "clusterversion version",
@@ -249,12 +332,30 @@ impl Policy {
                 "sha256:DIGEST as requested, else VERSION or VERSION/Multi",
             ),
         };
+        let only = match self.id {
+            "bundle-change" => "it only warns, unless onUnknown is set to deny; then, ",
+            "bundle-support" => "on the Secret, or the same on crd NAME: ",
+            _ => "",
+        };
         format!(
-            "in an emergency, for one step, within 24 hours, recorded:\n  \
+            "{only}in an emergency, for one step, within 24 hours, recorded:\n  \
              oc annotate {object} --overwrite {}='{{\"policy\":\"{}\",\"from\":\"{from}\",\"target\":\"{target}\",\
              \"reason\":\"WHY\",\"expires\":\"RFC 3339 time\"}}'",
             ANNOTATION, self.id
         )
+    }
+
+    /// Whether an override can open what it denies; a malformed value stays one.
+    #[must_use]
+    pub fn overridable(&self) -> bool {
+        self.id != "digest-only"
+    }
+
+    /// Whether it has a say: the request touches what it guards, and does not come from somebody exempt.
+    #[must_use]
+    pub fn judges(&self, review: &Review<'_>) -> bool {
+        let touched = |guard: &&Guard| guard.touched_by(&review.subject);
+        self.guards.iter().filter(touched).any(|guard| !guard.exempt().contains(&&*review.user.username))
     }
 
     #[must_use]

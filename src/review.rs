@@ -3,12 +3,17 @@
 //! `metadata` is projected, `spec` and `status` are only delimited in that pass. A spec is then
 //! decoded for the kinds we guard, and the stored status only when the guarded part changed.
 
+mod support;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::cluster::Snapshot;
 use crate::objects::cluster_version::{ClusterVersion, Status};
+use crate::objects::crd::CustomResourceDefinition;
 use crate::objects::internal_release_image::InternalReleaseImage;
+use crate::objects::machine_config::MachineConfig;
+use crate::objects::secret::Secret;
 use crate::objects::{MapOnly, Metadata, Str, nullable, object};
 use crate::text::shown;
 
@@ -36,6 +41,9 @@ pub struct Review<'a> {
 pub enum Subject<'a> {
     ClusterVersion(Change<ClusterVersion<'a>>),
     InternalReleaseImage(Change<InternalReleaseImage<'a>>),
+    Secret(Change<Secret<'a>>),
+    CustomResourceDefinition(Change<CustomResourceDefinition<'a>>),
+    MachineConfig(Change<MachineConfig<'a>>),
     /// A resource no policy guards, as `resource.group`; allowed and counted.
     Other(String),
 }
@@ -71,6 +79,9 @@ impl Subject<'_> {
         match self {
             Self::ClusterVersion(_) => "ClusterVersion",
             Self::InternalReleaseImage(_) => "InternalReleaseImage",
+            Self::Secret(_) => "Secret",
+            Self::CustomResourceDefinition(_) => "CustomResourceDefinition",
+            Self::MachineConfig(_) => "MachineConfig",
             Self::Other(_) => "other",
         }
     }
@@ -81,6 +92,9 @@ impl Subject<'_> {
         match self {
             Self::ClusterVersion(Change::Update { old, .. }) => Some(&old.metadata),
             Self::InternalReleaseImage(Change::Update { old, .. }) => Some(&old.metadata),
+            Self::Secret(Change::Update { old, .. }) => Some(&old.metadata),
+            Self::CustomResourceDefinition(Change::Update { old, .. }) => Some(&old.metadata),
+            Self::MachineConfig(Change::Update { old, .. }) => Some(&old.metadata),
             _ => None,
         }
     }
@@ -91,6 +105,9 @@ impl Subject<'_> {
         match self {
             Self::ClusterVersion(change) => Some(&change.object().metadata),
             Self::InternalReleaseImage(change) => Some(&change.object().metadata),
+            Self::Secret(change) => Some(&change.object().metadata),
+            Self::CustomResourceDefinition(change) => Some(&change.object().metadata),
+            Self::MachineConfig(change) => Some(&change.object().metadata),
             Self::Other(_) => None,
         }
     }
@@ -98,8 +115,14 @@ impl Subject<'_> {
     /// The override annotation that this request sets or changes; empty where it removes it.
     #[must_use]
     pub fn override_set(&self) -> Option<&str> {
-        let deleted =
-            matches!(self, Self::ClusterVersion(Change::Delete(_)) | Self::InternalReleaseImage(Change::Delete(_)));
+        let deleted = matches!(
+            self,
+            Self::ClusterVersion(Change::Delete(_))
+                | Self::InternalReleaseImage(Change::Delete(_))
+                | Self::Secret(Change::Delete(_))
+                | Self::CustomResourceDefinition(Change::Delete(_))
+                | Self::MachineConfig(Change::Delete(_))
+        );
         let new = &*self.metadata()?.annotations.airgate_override;
         let old = self.old_metadata().map_or("", |metadata| &*metadata.annotations.airgate_override);
         (!deleted && new != old).then_some(new)
@@ -152,7 +175,8 @@ struct Resource<'a> {
 
 impl Resource<'_> {
     fn name(&self) -> String {
-        format!("{}.{}", &*self.resource, &*self.group)
+        let group = if self.group.is_empty() { String::new() } else { format!(".{}", &*self.group) };
+        format!("{}{group}", &*self.resource)
     }
 }
 
@@ -164,6 +188,8 @@ struct Parts<'a> {
     metadata: Metadata<'a>,
     spec: Option<&'a RawValue>,
     status: Option<&'a RawValue>,
+    /// Of a Secret.
+    data: Option<&'a RawValue>,
 }
 
 impl<'a> Review<'a> {
@@ -235,6 +261,13 @@ impl<'a> Request<'a> {
                     }
                     _ => internal_release_image(self.change("InternalReleaseImage")?),
                 }
+            }
+            ("", "secrets") => support::secret(self.change("Secret")?),
+            ("apiextensions.k8s.io", "customresourcedefinitions") => {
+                support::crd(self.change("CustomResourceDefinition")?)
+            }
+            ("machineconfiguration.openshift.io", "machineconfigs") => {
+                support::machine_config(self.change("MachineConfig")?)
             }
             _ => Ok(Subject::Other(self.resource.name())),
         }

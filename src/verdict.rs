@@ -106,7 +106,7 @@ pub fn judge(
     let context = Context { review, cluster, catalog, settings, now };
     let mut fold = Fold::new(&context);
     for policy in POLICIES {
-        if policy.mode(settings) != Mode::Off && policy.guards(&review.subject) {
+        if policy.mode(settings) != Mode::Off && policy.judges(review) {
             let mut judgement = Judgement::default();
             (policy.judge)(&context, &mut judgement);
             fold.add(policy, judgement);

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::{Metadata, Str, bundles, into_owned, object};
+use super::{Condition, Metadata, Str, bundles, conditions, into_owned, object};
 
 /// The singleton's name, which its CRD demands.
 pub const NAME: &str = "cluster";
@@ -33,6 +33,34 @@ pub struct BundleEntry<'a> {
     #[serde(borrow)]
     pub name: Str<'a>,
     pub image: Str<'a>,
+    #[serde(deserialize_with = "conditions")]
+    pub conditions: Vec<Condition<'a>>,
+}
+
+impl<'a> Releases<'a> {
+    /// The entries here whose name `other` does not have.
+    pub fn lacks<'s>(&'s self, other: &'s Releases<'_>) -> impl Iterator<Item = &'s BundleEntry<'a>> {
+        self.releases.iter().filter(|entry| !other.releases.iter().any(|known| *known.name == *entry.name))
+    }
+}
+
+impl BundleEntry<'_> {
+    /// Whether the condition of this type is True.
+    #[must_use]
+    pub fn is(&self, kind: &str) -> bool {
+        self.conditions.iter().any(|condition| &*condition.kind == kind && &*condition.status == "True")
+    }
+
+    /// Whether the bundle can be pulled from where this entry stands; `None` where it does not say. One that is only
+    /// Mounted cannot.
+    #[must_use]
+    pub fn available(&self) -> Option<bool> {
+        let said = self.conditions.iter().find(|condition| &*condition.kind == "Available");
+        match said {
+            Some(condition) => Some(&*condition.status == "True"),
+            None => self.is("Mounted").then_some(false),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -54,7 +82,7 @@ pub struct MachineConfigNodeStatus<'a> {
 into_owned! {
     InternalReleaseImage { metadata, spec, status }
     Releases { releases }
-    BundleEntry { name, image }
+    BundleEntry { name, image, conditions }
     MachineConfigNode { metadata, status }
     MachineConfigNodeStatus { internal_release_image }
 }

@@ -31,6 +31,8 @@ mod objects;
 #[cfg(test)]
 mod oc;
 #[cfg(test)]
+mod platform;
+#[cfg(test)]
 mod recorder;
 #[cfg(test)]
 mod rights;
@@ -40,5 +42,7 @@ mod server;
 mod shipped_policy;
 #[cfg(test)]
 mod step;
+#[cfg(test)]
+mod support;
 #[cfg(test)]
 mod testbed;
