@@ -8,6 +8,7 @@ build: ## build the release binary
 	cargo build --release
 
 test: lint ## everything that CI checks (the first run builds an API server: some minutes)
+	tests/registry/tools
 	tests/testbed/build
 	cargo test
 

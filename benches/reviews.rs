@@ -58,7 +58,7 @@ fn reviews(criterion: &mut Criterion, bodies: &[Body]) {
     assert!(state.problems().is_empty(), "{:?}", state.problems());
     let (cluster, settings) = (state.snapshot(), Settings::default());
     let catalog = Catalog::new(catalog::from_documents(&[support::catalog()], "releases.yaml", now).unwrap());
-    let facts = Facts { cluster: &cluster, catalog: &catalog, settings: &settings, now };
+    let facts = Facts::of(&cluster, &catalog, &settings, now);
 
     for Body { name, text, allowed } in bodies {
         let body = text.as_bytes();
@@ -70,7 +70,7 @@ fn reviews(criterion: &mut Criterion, bodies: &[Body]) {
         group.bench_function(STEPS[0], |bench| bench.iter(|| Review::decode(black_box(body), &cluster).unwrap()));
         let review = Review::decode(body, &cluster).unwrap();
         group.bench_function(STEPS[1], |bench| {
-            bench.iter(|| verdict::judge(black_box(&review), &cluster, &catalog, &settings, now));
+            bench.iter(|| verdict::judge(&facts.context(black_box(&review))));
         });
         group.bench_function(STEPS[2], |bench| {
             bench.iter(|| {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::pullspec::Digest;
 use crate::review::{BadInput, Review};
 use crate::text::{self, shown};
 use crate::verdict::Verdict;
@@ -45,6 +46,9 @@ pub struct Details {
     pub kind: &'static str,
     pub name: String,
     pub causes: Vec<Cause>,
+    /// On which oc and kubectl wait and ask again by themselves, up to ten times.
+    #[serde(rename = "retryAfterSeconds", skip_serializing_if = "Option::is_none")]
+    pub retry_after_seconds: Option<u32>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -87,7 +91,7 @@ impl Response {
                     };
                     denials.iter().map(cause).collect()
                 };
-                let details = Details { kind: review.subject.kind(), name, causes };
+                let details = Details { kind: review.subject.kind(), name, causes, retry_after_seconds: None };
                 Self::deny(&review.uid, code, reason, message, Some(details))
             }
         };
@@ -95,6 +99,24 @@ impl Response {
         // Keys are plain names: the API server puts the webhook's name before them.
         response.audit_annotations = verdict.audit.iter().map(|(id, text)| ((*id).to_owned(), text.clone())).collect();
         response
+    }
+
+    /// Instead of a denial for want of a release that is being read: the client asks again in a second.
+    #[must_use]
+    pub fn ask_again(mut self, digest: Digest, from: &str) -> Self {
+        if let Some(status) = &mut self.status {
+            status.code = 429;
+            status.reason = "TooManyRequests";
+            status.message = format!(
+                "the release {digest} is being read from {}; oc and kubectl ask again by themselves, others should in a second",
+                shown(from)
+            );
+            if let Some(details) = &mut status.details {
+                details.causes.clear();
+                details.retry_after_seconds = Some(1);
+            }
+        }
+        self
     }
 
     /// The answer to what could not be judged, where its uid is known.

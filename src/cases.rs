@@ -67,8 +67,45 @@ pub struct Case {
     pub unknown: Vec<String>,
     #[serde(default)]
     pub releases: Option<Vec<Value>>,
+    /// What reading the target from registries came to, where no source on the site has it.
+    pub attempt: Option<AttemptCase>,
+    /// What looking for the target's components came to.
+    pub components: Option<ComponentsCase>,
     pub request: Request,
     pub expect: Expect,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AttemptCase {
+    pub digest: String,
+    #[serde(flatten)]
+    pub end: AttemptEndCase,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ComponentsCase {
+    /// The release's.
+    pub digest: String,
+    #[serde(default)]
+    pub present: usize,
+    /// Names.
+    #[serde(default)]
+    pub absent: Vec<String>,
+    #[serde(default)]
+    pub unknown: Vec<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum AttemptEndCase {
+    /// Why no place had it.
+    Failed(String),
+    /// The place it is still being read from.
+    Reading(String),
+    /// The version that one image of a multi release says it is.
+    Shard(String),
 }
 
 /// What happens. Exactly one form.

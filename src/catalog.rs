@@ -9,6 +9,7 @@ mod file;
 mod finding;
 mod layout;
 mod registry;
+mod signature_files;
 mod source;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,7 +17,7 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 
-pub use finding::{Finding, Outcome, Standing};
+pub use finding::{Finding, Keeps, Outcome, Standing};
 pub use source::{Reader, read};
 
 use crate::problem::Problem;
@@ -36,7 +37,8 @@ impl Reader {
             outcome.append(self.directory(directory, now));
         }
         self.forget();
-        let Outcome { findings, mut problems } = outcome;
+        let Outcome { findings, mut problems, signatures } = outcome;
+        self.keep_signatures(signatures);
         let releases: Vec<Release> = findings.iter().filter_map(Finding::release).collect();
         for finding in &findings {
             // A copy that proves nothing is worth a word only where no other one does.

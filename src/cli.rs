@@ -7,6 +7,7 @@ mod demo;
 mod manifests;
 mod output;
 mod policies;
+mod progress;
 mod release;
 mod serve;
 mod source;

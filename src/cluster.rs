@@ -11,6 +11,9 @@ use jiff::{SignedDuration, Timestamp};
 use crate::objects::cluster_version::ClusterVersion;
 use crate::objects::internal_release_image::{InternalReleaseImage, MachineConfigNode};
 use crate::objects::machine_config::{Infrastructure, MachineConfigPool};
+use crate::objects::mirrors::{ImageConfig, MirrorKind, MirrorSet};
+use crate::objects::release_config_map::ReleaseConfigMap;
+use crate::resource::{RELEASE_SIGNATURES, RELEASE_VERIFICATION};
 
 /// A watch that heard nothing (event, bookmark or relist) for this long proves nothing any more.
 pub const STALE_AFTER: SignedDuration = SignedDuration::from_mins(5);
@@ -71,6 +74,18 @@ impl<T> Fact<T> {
         }
     }
 
+    /// The value, `None` where absent.
+    ///
+    /// # Errors
+    /// [`Missing`] where the fact is unknown.
+    pub fn present(&self) -> Result<Option<&T>, Missing> {
+        match self {
+            Self::Known(value, _) => Ok(Some(value)),
+            Self::Absent(_) => Ok(None),
+            Self::Unknown(missing) => Err(missing.clone()),
+        }
+    }
+
     /// For an allow that cannot be undone: the value (`None` where absent), or why it cannot be relied on.
     ///
     /// # Errors
@@ -103,6 +118,15 @@ pub struct Snapshot {
     /// Of at least those MachineConfigs that pools name.
     pub rendered_releases: Fact<RenderedReleases>,
     pub infrastructure: Fact<Infrastructure<'static>>,
+    pub image_digest_mirror_sets: Fact<Vec<MirrorSet<'static>>>,
+    pub image_tag_mirror_sets: Fact<Vec<MirrorSet<'static>>>,
+    pub image_content_source_policies: Fact<Vec<MirrorSet<'static>>>,
+    /// The images.config.openshift.io `cluster`.
+    pub image_config: Fact<ImageConfig<'static>>,
+    /// ConfigMaps that hold release signatures.
+    pub release_signatures: Fact<Arc<[Arc<ReleaseConfigMap>]>>,
+    /// The ConfigMap `release-verification` with the keys.
+    pub release_verification: Fact<Arc<ReleaseConfigMap>>,
 }
 
 impl Snapshot {
@@ -119,6 +143,22 @@ impl Snapshot {
             machine_config_pools: unknown(why, "machineconfigpools"),
             rendered_releases: unknown(why, "machineconfigs"),
             infrastructure: unknown(why, "infrastructure cluster"),
+            release_signatures: unknown(why, &RELEASE_SIGNATURES.selected()),
+            release_verification: unknown(why, &RELEASE_VERIFICATION.selected()),
+            image_digest_mirror_sets: unknown(why, "imagedigestmirrorsets"),
+            image_tag_mirror_sets: unknown(why, "imagetagmirrorsets"),
+            image_content_source_policies: unknown(why, "imagecontentsourcepolicies"),
+            image_config: unknown(why, "images.config.openshift.io cluster"),
+        }
+    }
+
+    /// The mirror rules of one kind.
+    #[must_use]
+    pub fn mirror_sets(&self, kind: MirrorKind) -> &Fact<Vec<MirrorSet<'static>>> {
+        match kind {
+            MirrorKind::Digest => &self.image_digest_mirror_sets,
+            MirrorKind::Tag => &self.image_tag_mirror_sets,
+            MirrorKind::ContentSource => &self.image_content_source_policies,
         }
     }
 

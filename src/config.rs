@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::facts::OnSite;
 use crate::files::read_named_text;
 use crate::policies::{self, POLICIES};
 use crate::settings::{PolicySettings, Retain, ServerMode, Settings};
@@ -27,9 +28,15 @@ pub struct ConfigFile {
     /// Groups that may use an override; empty: whoever may write the object.
     pub override_groups: Vec<String>,
     pub policies: BTreeMap<String, PolicySettings>,
+    /// Repositories in which a signed tag proves a version; empty: where OpenShift's releases are published.
+    pub release_repositories: Vec<String>,
+    /// Public keys of release signatures, for where the cluster has none.
+    pub release_keys: Option<PathBuf>,
     pub kubeconfig: Option<PathBuf>,
     pub state: Option<PathBuf>,
     pub releases: Vec<PathBuf>,
+    /// Where releases that were read from registries are kept over a restart.
+    pub cache_dir: Option<PathBuf>,
     pub listen: Option<String>,
     pub health_listen: Option<String>,
     pub admin_listen: Option<String>,
@@ -79,7 +86,13 @@ impl ConfigFile {
             retain: self.retain,
             override_groups: self.override_groups.clone(),
             policies: self.policies.clone(),
+            release_repositories: self.release_repositories.clone(),
         }
+    }
+
+    #[must_use]
+    pub fn on_site(&self) -> OnSite {
+        OnSite { releases: self.releases.clone(), keys: self.release_keys.clone() }
     }
 }
 

@@ -4,10 +4,11 @@
 //! replaced; files that are gone or broken are gone from here too, at the latest at the next poll.
 
 mod files;
+mod signatures;
 mod status;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -18,10 +19,15 @@ use tokio::time::Instant;
 use crate::action::Stored;
 use crate::cluster::{Missing, Snapshot};
 use crate::problem::Problem;
-use crate::release::Catalog;
+use crate::release::{Catalog, Release};
 use crate::resource::ResourceId;
+use crate::signature::Signatures;
 use crate::watch::{self, Timing, WatchTasks, Watches};
 use files::Files;
+pub use files::OnSite;
+
+/// Releases kept that were read from registries; the one read first goes.
+const RELEASES_READ: usize = 512;
 
 /// Cheap to clone; all clones see the same.
 #[derive(Clone, Debug)]
@@ -31,6 +37,11 @@ pub struct Facts(Arc<Inner>);
 struct Inner {
     cluster: Cluster,
     files: ArcSwap<Files>,
+    /// Read from registries; only whoever adds one takes turns at it.
+    read: Mutex<Vec<Release>>,
+    /// The files' and those.
+    catalog: ArcSwap<Catalog>,
+    signatures: signatures::Current,
 }
 
 enum Cluster {
@@ -54,21 +65,27 @@ pub struct Readiness {
 impl Facts {
     /// From `--state DIR`, read before this returns.
     #[must_use]
-    pub fn from_state(state: PathBuf, releases: Vec<PathBuf>) -> Self {
-        Self::new(Cluster::State, Files::read(Some(state), releases))
+    pub fn from_state(state: PathBuf, on_site: impl Into<OnSite>) -> Self {
+        Self::new(Cluster::State, Files::read(Some(state), on_site.into()))
     }
 
     /// From the API server's watches; the releases are read before this returns, the watches come later.
     #[must_use]
-    pub fn live(client: Client, releases: Vec<PathBuf>, timing: Timing) -> (Self, WatchTasks) {
+    pub fn live(client: Client, on_site: impl Into<OnSite>, timing: Timing) -> (Self, WatchTasks) {
         let (watches, tasks) = Watches::start(&client, timing);
-        (Self::new(Cluster::Watched(client, watches), Files::read(None, releases)), tasks)
+        (Self::new(Cluster::Watched(client, watches), Files::read(None, on_site.into())), tasks)
     }
 
     /// From one reading of the API server, for a command.
-    pub async fn once(client: Client, releases: Vec<PathBuf>, deadline: Instant) -> Self {
+    pub async fn once(client: Client, on_site: impl Into<OnSite>, deadline: Instant) -> Self {
         let snapshot = watch::read_once(&client, deadline).await;
-        Self::new(Cluster::Once(client, Arc::new(snapshot)), Files::read(None, releases))
+        Self::new(Cluster::Once(client, Arc::new(snapshot)), Files::read(None, on_site.into()))
+    }
+
+    /// From what is on site, without a cluster.
+    #[must_use]
+    pub fn without_cluster(why: &str, on_site: OnSite) -> Self {
+        Self::new(Cluster::Given(Arc::new(Snapshot::nothing(why))), Files::read(None, on_site))
     }
 
     /// From what somebody else made, such as a policy's case.
@@ -81,7 +98,14 @@ impl Facts {
         for problem in files.problems.iter() {
             tracing::warn!(file = %problem.file, "{}", problem.message);
         }
-        Self(Arc::new(Inner { cluster, files: ArcSwap::from_pointee(files) }))
+        let catalog = ArcSwap::new(files.catalog.clone());
+        Self(Arc::new(Inner {
+            cluster,
+            files: ArcSwap::from_pointee(files),
+            read: Mutex::default(),
+            catalog,
+            signatures: signatures::Current::new(),
+        }))
     }
 
     #[must_use]
@@ -95,7 +119,38 @@ impl Facts {
 
     #[must_use]
     pub fn catalog(&self) -> Arc<Catalog> {
-        self.0.files.load().catalog.clone()
+        self.0.catalog.load_full()
+    }
+
+    /// What is known of release signatures. Verifies what is new, which nobody waits for who asks meanwhile.
+    #[must_use]
+    pub fn signatures(&self) -> Arc<Signatures> {
+        self.0.signatures.of(&self.snapshot(), &self.0.files.load().signatures)
+    }
+
+    /// Adds a release that was read from a registry.
+    pub fn add_release(&self, release: Release) {
+        let mut read = self.0.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if read.iter().all(|known| known.digest != release.digest) {
+            if read.len() >= RELEASES_READ {
+                read.remove(0);
+            }
+            read.push(release);
+        }
+        self.publish_catalog(&read);
+    }
+
+    /// What was read from registries.
+    #[must_use]
+    pub fn read_releases(&self) -> Vec<Release> {
+        self.0.read.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whoever publishes holds the lock: what was published last is made of everything.
+    fn publish_catalog(&self, read: &[Release]) {
+        let files = self.0.files.load().catalog.clone();
+        let catalog = if read.is_empty() { files } else { Arc::new(Catalog::clone(&files).with(read.iter().cloned())) };
+        self.0.catalog.store(catalog);
     }
 
     /// What could not be read of the state and release directories.
@@ -176,7 +231,14 @@ impl Facts {
             tracing::warn!(file = %problem.file, "{}", problem.message);
         }
         self.0.files.store(Arc::new(new));
+        self.publish_catalog(&self.0.read.lock().unwrap_or_else(PoisonError::into_inner));
         true
+    }
+
+    /// Verifies new signatures before a review meets them.
+    fn reload_and_verify(&self) {
+        let _ = self.reload_if_changed();
+        let _ = self.signatures();
     }
 
     /// Follows the directories for ever, never using more than a small part of a CPU for it. Polling and
@@ -187,7 +249,7 @@ impl Facts {
         loop {
             let facts = self.clone();
             let start = Instant::now();
-            if let Err(error) = tokio::task::spawn_blocking(move || facts.reload_if_changed()).await {
+            if let Err(error) = tokio::task::spawn_blocking(move || facts.reload_and_verify()).await {
                 return format!("reading the state and release directories ended: {error}");
             }
             tokio::time::sleep(every.max(start.elapsed() * 20)).await;

@@ -4,6 +4,7 @@
 //! conditions leave out, the engine allows without any fact (tested on a real API server).
 
 mod cel;
+mod registries;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -109,6 +110,10 @@ pub fn render(options: &Options) -> anyhow::Result<String> {
         documents.push(yaml(&cluster_role_binding(options.flavor))?);
         documents.push(yaml(&events_role())?);
         documents.push(yaml(&events_role_binding(options.flavor))?);
+        if options.flavor == Flavor::Openshift {
+            documents.extend(namespaced_facts(options.flavor)?);
+            documents.extend(registries::documents(options.flavor)?);
+        }
     }
     if options.mode == ServerMode::Audit {
         match options.endpoint {
@@ -324,40 +329,73 @@ fn webhook(
     }
 }
 
-/// Read access to exactly the facts that policies name.
+/// Facts that the server reads whatever the policies name. Whether the control plane is hosted decides how far
+/// every ClusterVersion policy may go; the IRI is shown on /statusz and read by `airgate check`; the mirrors say
+/// where releases are read from.
+const ALWAYS: [FactKind; 6] = [
+    FactKind::Infrastructure,
+    FactKind::InternalReleaseImage,
+    FactKind::ImageDigestMirrorSets,
+    FactKind::ImageTagMirrorSets,
+    FactKind::ImageContentSourcePolicies,
+    FactKind::ImageConfig,
+];
+
+/// Read access to exactly the facts that policies name, and those above.
 fn cluster_role() -> ClusterRole {
     let mut facts: Vec<FactKind> = POLICIES.iter().flat_map(|policy| policy.facts).copied().collect();
-    // Whether the control plane is hosted decides how far every ClusterVersion policy may go; the IRI is
-    // shown on /statusz and read by `airgate check`.
-    facts.extend([FactKind::Infrastructure, FactKind::InternalReleaseImage]);
+    facts.extend(ALWAYS);
     facts.sort();
     facts.dedup();
-    let rules = facts.into_iter().map(|fact| {
-        let resource = fact.resource();
-        rule(resource.group, resource.plural, &["get", "list", "watch"])
-    });
-    ClusterRole { metadata: named(None), rules: Some(rules.collect()), ..ClusterRole::default() }
+    let resources = facts.into_iter().map(FactKind::resource).filter(|resource| resource.namespace.is_none());
+    let rules = resources.map(|resource| rule(resource.group, resource.plural, &["get", "list", "watch"]));
+    ClusterRole { metadata: named(NAME, None), rules: Some(rules.collect()), ..ClusterRole::default() }
 }
 
 fn cluster_role_binding(flavor: Flavor) -> ClusterRoleBinding {
-    ClusterRoleBinding { metadata: named(None), role_ref: role_ref("ClusterRole"), subjects: Some(subjects(flavor)) }
-}
-
-/// Events for what an auditor should see; those of cluster-scoped objects live in one namespace.
-fn events_role() -> Role {
-    Role { metadata: named(Some(EVENTS_NAMESPACE)), rules: Some(vec![rule("", "events", &["create"])]) }
-}
-
-fn events_role_binding(flavor: Flavor) -> RoleBinding {
-    RoleBinding {
-        metadata: named(Some(EVENTS_NAMESPACE)),
-        role_ref: role_ref("Role"),
+    ClusterRoleBinding {
+        metadata: named(NAME, None),
+        role_ref: role_ref("ClusterRole", NAME),
         subjects: Some(subjects(flavor)),
     }
 }
 
-fn named(namespace: Option<&str>) -> ObjectMeta {
-    ObjectMeta { name: Some(NAME.into()), namespace: namespace.map(Into::into), ..ObjectMeta::default() }
+/// Events for what an auditor should see; those of cluster-scoped objects live in one namespace.
+fn events_role() -> Role {
+    Role { metadata: named(NAME, Some(EVENTS_NAMESPACE)), rules: Some(vec![rule("", "events", &["create"])]) }
+}
+
+fn events_role_binding(flavor: Flavor) -> RoleBinding {
+    RoleBinding {
+        metadata: named(NAME, Some(EVENTS_NAMESPACE)),
+        role_ref: role_ref("Role", NAME),
+        subjects: Some(subjects(flavor)),
+    }
+}
+
+/// Facts that live in one namespace of OpenShift. A list by label cannot be limited to names.
+fn namespaced_facts(flavor: Flavor) -> anyhow::Result<Vec<String>> {
+    let mut rules: BTreeMap<&str, Vec<PolicyRule>> = BTreeMap::new();
+    for resource in POLICIES.iter().flat_map(|policy| policy.facts).map(|fact| fact.resource()) {
+        let Some(namespace) = resource.namespace else { continue };
+        let rule = rule(resource.group, resource.plural, &["list", "watch"]);
+        let of_namespace = rules.entry(namespace).or_default();
+        if !of_namespace.contains(&rule) {
+            of_namespace.push(rule);
+        }
+    }
+    let mut documents = vec![];
+    for (namespace, rules) in rules {
+        let metadata = || named(NAME, Some(namespace));
+        documents.push(yaml(&Role { metadata: metadata(), rules: Some(rules) })?);
+        let (role_ref, subjects) = (role_ref("Role", NAME), Some(subjects(flavor)));
+        documents.push(yaml(&RoleBinding { metadata: metadata(), role_ref, subjects })?);
+    }
+    Ok(documents)
+}
+
+fn named(name: &str, namespace: Option<&str>) -> ObjectMeta {
+    ObjectMeta { name: Some(name.into()), namespace: namespace.map(Into::into), ..ObjectMeta::default() }
 }
 
 fn rule(group: &str, resource: &str, verbs: &[&str]) -> PolicyRule {
@@ -370,8 +408,8 @@ fn rule(group: &str, resource: &str, verbs: &[&str]) -> PolicyRule {
     }
 }
 
-fn role_ref(kind: &str) -> RoleRef {
-    RoleRef { api_group: "rbac.authorization.k8s.io".into(), kind: kind.into(), name: NAME.into() }
+fn role_ref(kind: &str, name: &str) -> RoleRef {
+    RoleRef { api_group: "rbac.authorization.k8s.io".into(), kind: kind.into(), name: name.into() }
 }
 
 fn subjects(flavor: Flavor) -> Vec<Subject> {

@@ -51,6 +51,8 @@ label_value! {
         Warn = "warn",
         Deny = "deny",
         Unknown = "unknown",
+        /// The client was told to ask again: a release is being read.
+        Reading = "reading",
         /// Not a review that could be judged.
         BadInput = "bad_input",
     }

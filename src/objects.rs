@@ -8,6 +8,8 @@ pub mod cluster_version;
 pub mod crd;
 pub mod internal_release_image;
 pub mod machine_config;
+pub mod mirrors;
+pub mod release_config_map;
 pub mod secret;
 
 use std::borrow::Cow;
@@ -104,6 +106,14 @@ where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
 {
+    entries(2000, deserializer)
+}
+
+/// The same for a list of strings, such as the mirrors of a source.
+pub(crate) fn strings<'de, D>(deserializer: D) -> Result<Vec<Str<'de>>, D::Error>
+where
+    D: Deserializer<'de>,
+{
     at_most(2000, deserializer)
 }
 
@@ -113,12 +123,21 @@ where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
 {
-    at_most(256, deserializer)
+    entries(256, deserializer)
+}
+
+fn entries<'de, D, T>(most: usize, deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    let entries: Vec<MapOnly<T>> = at_most(most, deserializer)?;
+    Ok(entries.into_iter().map(|entry| entry.0).collect())
 }
 
 /// The same for the conditions of a bundle, of which its CRDs allow 5 and 20.
 pub(crate) fn conditions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Condition<'de>>, D::Error> {
-    at_most(64, deserializer)
+    entries(64, deserializer)
 }
 
 fn at_most<'de, D, T>(most: usize, deserializer: D) -> Result<Vec<T>, D::Error>
@@ -144,7 +163,7 @@ where
 
         fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
             let mut list = vec![];
-            while let Some(MapOnly(entry)) = entries.next_element()? {
+            while let Some(entry) = entries.next_element()? {
                 if list.len() == self.0 {
                     return Err(A::Error::custom(format!("a list of more than {} entries", self.0)));
                 }

@@ -19,6 +19,7 @@ use std::sync::Arc;
 pub use hash::digest_of;
 
 use crate::pullspec::Digest;
+use crate::release::Component;
 use crate::version::Version;
 use manifest::{Descriptor, Image, Manifest};
 use metadata::Contents;
@@ -83,13 +84,6 @@ pub struct Payload {
     pub lone_shard: bool,
     /// Images of the index that are not here, so that they could not be compared with those that were read.
     pub unread: Vec<Digest>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Component {
-    pub name: String,
-    /// By digest.
-    pub image: String,
 }
 
 /// One image of a release.

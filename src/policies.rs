@@ -4,8 +4,10 @@ mod bundle_change;
 mod bundle_support;
 mod clusterversion_singleton;
 mod digest_only;
+mod release_complete;
 mod release_identity;
 mod release_in_use;
+mod release_signature;
 mod upgrade_path;
 
 use crate::policy::Policy;
@@ -16,6 +18,8 @@ pub const POLICIES: &[&Policy] = &[
     &release_in_use::POLICY,
     &release_identity::POLICY,
     &clusterversion_singleton::POLICY,
+    &release_signature::POLICY,
+    &release_complete::POLICY,
     &bundle_change::POLICY,
     &bundle_support::POLICY,
 ];

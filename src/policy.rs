@@ -9,10 +9,13 @@ use crate::breakglass::{ANNOTATION, Step};
 use crate::cluster::{Missing, Provenance, Snapshot};
 use crate::objects::cluster_version::NAME;
 use crate::objects::{crd, machine_config::MachineConfig, secret::Secret};
-use crate::release::{Catalog, Release};
+use crate::pullspec::{Digest, Repository};
+use crate::release::completeness::Checks;
+use crate::release::{Attempt, Catalog, Release};
 use crate::resource::{self, Resource};
 use crate::review::{Change, Review, Subject};
 use crate::settings::{Mode, OnUnknown, Settings};
+use crate::signature::Signatures;
 use crate::text::{Text, age};
 
 /// One rule. Webhook rules, matchConditions, RBAC and docs are generated from these.
@@ -188,6 +191,12 @@ pub enum FactKind {
     MachineConfigPools,
     MachineConfigs,
     Infrastructure,
+    ImageDigestMirrorSets,
+    ImageTagMirrorSets,
+    ImageContentSourcePolicies,
+    ImageConfig,
+    ReleaseSignatures,
+    ReleaseVerification,
 }
 
 impl FactKind {
@@ -200,6 +209,12 @@ impl FactKind {
             Self::MachineConfigPools => &resource::MACHINE_CONFIG_POOLS,
             Self::MachineConfigs => &resource::MACHINE_CONFIGS,
             Self::Infrastructure => &resource::INFRASTRUCTURES,
+            Self::ImageDigestMirrorSets => &resource::IMAGE_DIGEST_MIRROR_SETS,
+            Self::ImageTagMirrorSets => &resource::IMAGE_TAG_MIRROR_SETS,
+            Self::ImageContentSourcePolicies => &resource::IMAGE_CONTENT_SOURCE_POLICIES,
+            Self::ImageConfig => &resource::IMAGE_CONFIGS,
+            Self::ReleaseSignatures => &resource::RELEASE_SIGNATURES,
+            Self::ReleaseVerification => &resource::RELEASE_VERIFICATION,
         }
     }
 }
@@ -210,6 +225,11 @@ pub struct Context<'a> {
     pub review: &'a Review<'a>,
     pub cluster: &'a Snapshot,
     pub catalog: &'a Catalog,
+    /// What reading the wanted release from registries came to.
+    pub attempt: Option<&'a Attempt>,
+    /// What was found of the components of releases.
+    pub checks: &'a Checks,
+    pub signatures: &'a Signatures,
     pub settings: &'a Settings,
     pub now: Timestamp,
 }
@@ -219,6 +239,18 @@ pub struct Context<'a> {
 pub struct Judgement {
     pub outcomes: Vec<Outcome>,
     pub facts: Vec<FactUse>,
+    /// Releases whose payload would have told more.
+    pub wants: Vec<Want>,
+    /// A release whose components are worth looking for.
+    pub look_for_components: Option<Digest>,
+}
+
+/// A release that no source on this site knows, and where the request or the cluster says it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Want {
+    pub digest: Digest,
+    /// `None` where nothing names one.
+    pub repository: Option<Repository>,
 }
 
 #[derive(Clone, Debug)]
@@ -239,6 +271,8 @@ pub enum Asks {
     Malformed,
     /// A fact is missing; `onUnknown` says what follows.
     Unknown,
+    /// The same where the request gives up the platform's own check: refused, unless `onUnknown` was set.
+    UnknownForced,
 }
 
 /// A fact that a verdict rests on, for the record.
@@ -275,6 +309,20 @@ impl Judgement {
         self.outcomes.push(Outcome { asks: Asks::Unknown, field, text, steps });
     }
 
+    /// The same for a request that gives up the platform's own check.
+    pub fn unknown_forced(
+        &mut self,
+        field: &'static str,
+        what: impl Into<String>,
+        missing: &Missing,
+        steps: Vec<Step>,
+    ) {
+        self.unknown(field, what, missing, steps);
+        if let Some(outcome) = self.outcomes.last_mut() {
+            outcome.asks = Asks::UnknownForced;
+        }
+    }
+
     pub fn used(&mut self, name: &str, provenance: Option<&Provenance>) {
         if let Some(provenance) = provenance {
             let fact = FactUse { name: name.into(), source: Arc::clone(&provenance.source), as_of: provenance.as_of };
@@ -308,7 +356,13 @@ impl Policy {
 
     #[must_use]
     pub fn on_unknown(&self, settings: &Settings) -> OnUnknown {
-        settings.policies.get(self.id).and_then(|p| p.on_unknown).unwrap_or(self.on_unknown)
+        self.set_on_unknown(settings).unwrap_or(self.on_unknown)
+    }
+
+    /// What the configuration says, where it says so.
+    #[must_use]
+    pub fn set_on_unknown(&self, settings: &Settings) -> Option<OnUnknown> {
+        settings.policies.get(self.id).and_then(|p| p.on_unknown)
     }
 
     /// The way out in an emergency, as the command that sets it. Policies that judge a value's form have none.

@@ -2,6 +2,7 @@
 //!
 //! A [`Catalog`] is built once from all sources and never changes; readers share it.
 
+pub mod completeness;
 pub mod path;
 
 use std::collections::HashMap;
@@ -24,9 +25,18 @@ pub struct Release {
     pub architecture: Option<String>,
     /// The children of a manifest list, one an architecture.
     pub shards: Vec<Digest>,
-    /// Pullspecs of the images it is made of; no verdict reads them.
-    pub components: Option<Arc<[Box<str>]>>,
+    /// The images it is made of; empty where the images of a list differ in them.
+    pub components: Option<Arc<[Component]>>,
     pub source: Source,
+}
+
+/// One of the images that a release is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Component {
+    /// As image-references has it; empty in a catalog file, which names images only.
+    pub name: String,
+    /// A pullspec by digest.
+    pub image: String,
 }
 
 /// Where a release was read, and how much that proves.
@@ -86,6 +96,23 @@ impl Release {
     }
 }
 
+/// What reading a release from registries came to, where it did not end in a [`Release`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    pub digest: Digest,
+    pub end: AttemptEnd,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AttemptEnd {
+    /// Why not, for a person: which places were asked and what each answered.
+    Failed(Arc<str>),
+    /// Not ended: the place it is being read from.
+    Reading(Arc<str>),
+    /// One image of a multi release, without the manifest list by which a cluster names that release.
+    Shard { version: Version, source: Source },
+}
+
 /// The answer to "what is this digest?".
 #[derive(Clone, Copy, Debug)]
 pub enum Lookup<'a> {
@@ -95,7 +122,7 @@ pub enum Lookup<'a> {
     Missing,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Catalog {
     /// Several only where sources contradict each other.
     by_digest: HashMap<Digest, Vec<Release>>,
@@ -110,20 +137,32 @@ impl Catalog {
     /// equals makes the digest unknown.
     #[must_use]
     pub fn new(releases: impl IntoIterator<Item = Release>) -> Self {
-        let mut catalog = Self::default();
+        Self::default().with(releases)
+    }
+
+    /// The same with more releases, merged by the same rules.
+    #[must_use]
+    pub fn with(mut self, releases: impl IntoIterator<Item = Release>) -> Self {
         for release in releases {
-            catalog.add(release);
+            self.add(release);
         }
-        for release in catalog.by_digest.values().flatten() {
+        self.list_of_shard.clear();
+        for release in self.by_digest.values().flatten() {
             for shard in &release.shards {
                 // A shard of two lists (they share a payload) belongs to the first: always the same one.
-                let list = catalog.list_of_shard.entry(*shard).or_insert(release.digest);
+                let list = self.list_of_shard.entry(*shard).or_insert(release.digest);
                 *list = release.digest.min(*list);
             }
         }
-        for (digest, entries) in &catalog.by_digest {
-            if let Some(list) = catalog.list_of_shard.get(digest) {
-                catalog.remarks.push(format!(
+        self.remarks = self.remark();
+        self
+    }
+
+    fn remark(&self) -> Vec<String> {
+        let mut remarks = vec![];
+        for (digest, entries) in &self.by_digest {
+            if let Some(list) = self.list_of_shard.get(digest) {
+                remarks.push(format!(
                     "{}: {digest} is the {} child of the manifest list {list} ({}); name releases by the list's digest",
                     entries[0].source.name,
                     entries[0].architecture.as_deref().unwrap_or("single-architecture"),
@@ -131,16 +170,15 @@ impl Catalog {
                 ));
             }
             if let [one, other, ..] = &entries[..] {
-                catalog.remarks.push(format!(
+                remarks.push(format!(
                     "{} and {} contradict each other about {digest} ({} and {}): it counts as unknown until one is removed",
                     one.source.name, other.source.name, one.version, other.version
                 ));
             }
         }
-        let overruled = catalog.overruled.iter().map(|(file, payload)| contradicted_file(file, payload));
-        catalog.remarks.extend(overruled);
-        catalog.remarks.sort();
-        catalog
+        remarks.extend(self.overruled.iter().map(|(file, payload)| contradicted_file(file, payload)));
+        remarks.sort();
+        remarks
     }
 
     fn add(&mut self, release: Release) {

@@ -1,6 +1,6 @@
 //! The cluster resources airgate reads, under every name people and files give them.
 
-/// One resource airgate has a use for. All of them are cluster-scoped so far.
+/// One resource airgate has a use for.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Resource {
     pub kind: &'static str,
@@ -13,6 +13,10 @@ pub struct Resource {
     pub singleton: Option<&'static str>,
     /// Whether only metadata is of use: a MachineConfig carries the files of a node, up to megabytes.
     pub metadata_only: bool,
+    /// The one namespace that counts; `None` for what is cluster-scoped.
+    pub namespace: Option<&'static str>,
+    /// The label that objects of use have, in a live cluster.
+    pub label: Option<&'static str>,
 }
 
 pub static CLUSTER_VERSIONS: Resource = Resource {
@@ -23,6 +27,8 @@ pub static CLUSTER_VERSIONS: Resource = Resource {
     short: &[],
     singleton: Some(crate::objects::cluster_version::NAME),
     metadata_only: false,
+    namespace: None,
+    label: None,
 };
 
 pub static INTERNAL_RELEASE_IMAGES: Resource = Resource {
@@ -33,6 +39,8 @@ pub static INTERNAL_RELEASE_IMAGES: Resource = Resource {
     short: &[],
     singleton: Some(crate::objects::internal_release_image::NAME),
     metadata_only: false,
+    namespace: None,
+    label: None,
 };
 
 pub static MACHINE_CONFIG_NODES: Resource = Resource {
@@ -43,6 +51,8 @@ pub static MACHINE_CONFIG_NODES: Resource = Resource {
     short: &[],
     singleton: None,
     metadata_only: false,
+    namespace: None,
+    label: None,
 };
 
 pub static MACHINE_CONFIG_POOLS: Resource = Resource {
@@ -53,6 +63,8 @@ pub static MACHINE_CONFIG_POOLS: Resource = Resource {
     short: &["mcp"],
     singleton: None,
     metadata_only: false,
+    namespace: None,
+    label: None,
 };
 
 pub static MACHINE_CONFIGS: Resource = Resource {
@@ -63,6 +75,8 @@ pub static MACHINE_CONFIGS: Resource = Resource {
     short: &["mc"],
     singleton: None,
     metadata_only: true,
+    namespace: None,
+    label: None,
 };
 
 pub static INFRASTRUCTURES: Resource = Resource {
@@ -73,22 +87,130 @@ pub static INFRASTRUCTURES: Resource = Resource {
     short: &["infra"],
     singleton: Some("cluster"),
     metadata_only: false,
+    namespace: None,
+    label: None,
 };
 
-pub static ALL: [&Resource; 6] = [
+/// Where nodes pull images from instead of where they are named: by digest.
+pub static IMAGE_DIGEST_MIRROR_SETS: Resource = Resource {
+    kind: "ImageDigestMirrorSet",
+    plural: "imagedigestmirrorsets",
+    group: "config.openshift.io",
+    versions: &["v1"],
+    short: &["idms"],
+    singleton: None,
+    metadata_only: false,
+    namespace: None,
+    label: None,
+};
+
+/// The same by tag.
+pub static IMAGE_TAG_MIRROR_SETS: Resource = Resource {
+    kind: "ImageTagMirrorSet",
+    plural: "imagetagmirrorsets",
+    group: "config.openshift.io",
+    versions: &["v1"],
+    short: &["itms"],
+    singleton: None,
+    metadata_only: false,
+    namespace: None,
+    label: None,
+};
+
+/// The deprecated form of the first, which still counts.
+pub static IMAGE_CONTENT_SOURCE_POLICIES: Resource = Resource {
+    kind: "ImageContentSourcePolicy",
+    plural: "imagecontentsourcepolicies",
+    group: "operator.openshift.io",
+    versions: &["v1alpha1"],
+    short: &["icsp"],
+    singleton: None,
+    metadata_only: false,
+    namespace: None,
+    label: None,
+};
+
+/// Which registries the cluster blocks, allows and trusts. Its kind is `Image`.
+pub static IMAGE_CONFIGS: Resource = Resource {
+    kind: "Image",
+    plural: "images",
+    group: "config.openshift.io",
+    versions: &["v1"],
+    short: &[],
+    singleton: Some(crate::objects::mirrors::IMAGE_CONFIG),
+    metadata_only: false,
+    namespace: None,
+    label: None,
+};
+
+/// ConfigMaps of the namespace where the CVO looks for release signatures and their keys.
+pub static RELEASE_SIGNATURES: Resource = Resource {
+    kind: "ConfigMap",
+    plural: "configmaps",
+    group: "",
+    versions: &["v1"],
+    short: &["cm"],
+    singleton: None,
+    metadata_only: false,
+    namespace: Some("openshift-config-managed"),
+    label: Some("release.openshift.io/verification-signatures"),
+};
+
+/// The one of them with the keys, which has no such label: a watch of its own, the same files.
+pub static RELEASE_VERIFICATION: Resource = Resource {
+    kind: "ConfigMap",
+    plural: "configmaps",
+    group: "",
+    versions: &["v1"],
+    short: &[],
+    singleton: Some("release-verification"),
+    metadata_only: false,
+    namespace: Some("openshift-config-managed"),
+    label: None,
+};
+
+pub static ALL: [&Resource; 11] = [
     &CLUSTER_VERSIONS,
     &INTERNAL_RELEASE_IMAGES,
     &MACHINE_CONFIG_NODES,
     &MACHINE_CONFIG_POOLS,
     &MACHINE_CONFIGS,
     &INFRASTRUCTURES,
+    &IMAGE_DIGEST_MIRROR_SETS,
+    &IMAGE_TAG_MIRROR_SETS,
+    &IMAGE_CONTENT_SOURCE_POLICIES,
+    &IMAGE_CONFIGS,
+    &RELEASE_SIGNATURES,
 ];
 
 impl Resource {
     /// As RBAC and `oc` write it: `clusterversions.config.openshift.io`.
     #[must_use]
     pub fn full_name(&self) -> String {
-        format!("{}.{}", self.plural, self.group)
+        if self.group.is_empty() { self.plural.into() } else { format!("{}.{}", self.plural, self.group) }
+    }
+
+    /// What of it is read, as arguments of `oc get`; of a cluster-scoped resource all.
+    #[must_use]
+    pub fn selected(&self) -> String {
+        let Some(namespace) = self.namespace else { return self.full_name() };
+        let only = match (self.singleton, self.label) {
+            (Some(name), _) => format!(" {name}"),
+            (None, Some(label)) => format!(" -l {label}"),
+            (None, None) => String::new(),
+        };
+        format!("{} -n {namespace}{only}", self.full_name())
+    }
+
+    /// As a person asks `oc` for it: with the group where the plural alone means something else.
+    #[must_use]
+    pub fn oc_name(&self) -> String {
+        if self.needs_group() { self.full_name() } else { self.plural.to_owned() }
+    }
+
+    /// `oc get images` lists those of image.openshift.io.
+    fn needs_group(&self) -> bool {
+        self.plural == "images"
     }
 }
 
@@ -121,7 +243,7 @@ impl ResourceId {
         ALL.into_iter().find(|resource| {
             let singular = resource.kind.to_ascii_lowercase();
             let named = self.name == resource.plural || self.name == singular || resource.short.contains(&&*self.name);
-            named && self.group.as_deref().is_none_or(|group| group == resource.group)
+            named && self.group.as_deref().map_or(!resource.needs_group(), |group| group == resource.group)
         })
     }
 }
@@ -147,6 +269,11 @@ mod tests {
             ("clusterversions.example.com", None),
             ("mcp", Some("MachineConfigPool")),
             ("infra", Some("Infrastructure")),
+            ("idms", Some("ImageDigestMirrorSet")),
+            ("imagecontentsourcepolicies.operator.openshift.io", Some("ImageContentSourcePolicy")),
+            ("images.config.openshift.io", Some("Image")),
+            ("images", None),
+            ("images.image.openshift.io", None),
             ("pods", None),
         ] {
             assert_eq!(ResourceId::parse(text).find().map(|found| found.kind), expected, "{text}");

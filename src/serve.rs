@@ -3,34 +3,29 @@
 //! A task that ends takes the process with it: a guard that looks healthy but no longer follows the
 //! cluster would be worse than one that restarts.
 
+mod guard;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use bytes::Bytes;
+use anyhow::{Context, Result, anyhow, bail};
 use jiff::Timestamp;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
-use crate::answer::Response;
-use crate::cluster::Snapshot;
 use crate::config::ConfigFile;
-use crate::engine::{self, Judged};
 use crate::events::{Events, Recorder};
 use crate::facts::Facts;
+use crate::fetch::{self, Lookups};
 use crate::http::server::{Addresses, Bound, Parts, ServerSettings};
 use crate::http::tasks::Tasks;
-use crate::http::{Admit, Answer, StatusCode};
-use crate::metrics::{Metrics, Outcome};
+use crate::metrics::Metrics;
 use crate::readiness::Readiness;
-use crate::review::BadInput;
-use crate::settings::Settings;
 use crate::shutdown::Signal;
 use crate::tls::{self, MinVersion, TlsSettings, self_signed};
-use crate::verdict;
 use crate::watch::{self, Timing};
+use guard::{Guard, LiveReads};
 
 /// How often the state and release directories are looked at.
 const FILES_POLL: Duration = Duration::from_secs(1);
@@ -54,15 +49,21 @@ impl Server {
         let readiness = Readiness::new();
         let mut tasks = Tasks::new();
         let bound = Bound::bind(server_settings(config)?, metrics.clone()).await?;
-        let (facts, recorder) = facts(config, &readiness, &mut tasks).await?;
+        let (facts, recorder, lookups) = facts(config, &readiness, &metrics, &mut tasks).await?;
         // The first random bytes of a process cost tens of milliseconds: not in the first handshake.
         tls::warm_up();
         let events = Events::new(&metrics, recorder.as_ref());
         if let Some(recorder) = recorder {
             tasks.spawn("the Event recorder", recorder.run());
         }
-        let admit =
-            Guard { facts: facts.clone(), settings: config.settings(), metrics, events, live: LiveReads::default() };
+        let admit = Guard {
+            facts: facts.clone(),
+            settings: config.settings(),
+            metrics,
+            events,
+            live: LiveReads::default(),
+            lookups: lookups.clone(),
+        };
         Ok(Self { bound, admit, readiness, facts, tasks })
     }
 
@@ -80,9 +81,11 @@ impl Server {
         let addresses = bound.addresses();
         tracing::info!(webhook = %addresses.webhook, health = %addresses.health, admin = %addresses.admin, "listening");
         let settings = serde_json::to_value(&admit.settings)?;
+        let lookups = admit.lookups.clone();
         let statusz = Arc::new(move || {
             let mut status = facts.status(Timestamp::now());
             status["settings"] = settings.clone();
+            status["lookups"] = lookups.as_ref().map(|lookups| lookups.status()).into();
             status
         });
         crate::http::server::run(bound, Parts { admit, readiness, statusz, tasks, signals }).await?;
@@ -91,15 +94,29 @@ impl Server {
 }
 
 /// Facts from files or from the API server, with the tasks that keep them fresh.
-async fn facts(config: &ConfigFile, readiness: &Readiness, tasks: &mut Tasks) -> Result<(Facts, Option<Recorder>)> {
-    let (facts, recorder) = if let Some(state) = &config.state {
-        (Facts::from_state(state.clone(), config.releases.clone()), None)
+async fn facts(
+    config: &ConfigFile,
+    readiness: &Readiness,
+    metrics: &Metrics,
+    tasks: &mut Tasks,
+) -> Result<(Facts, Option<Recorder>, Option<Lookups>)> {
+    let (facts, recorder, lookups) = if let Some(state) = &config.state {
+        (Facts::from_state(state.clone(), config.on_site()), None, None)
     } else {
         let client = watch::connect(config.kubeconfig.as_deref()).await?;
         let recorder = Recorder::new(client.clone());
-        let (facts, mut watches) = Facts::live(client, config.releases.clone(), Timing::default());
+        let (facts, mut watches) = Facts::live(client.clone(), config.on_site(), Timing::default());
         tasks.spawn("the watches", async move { watches.ended().await });
-        (facts, Some(recorder))
+        let lookups = fetch::lookups(client, facts.clone(), config.cache_dir.as_deref()).map_err(|why| anyhow!(why))?;
+        metrics.register(|registry| lookups.counts.register(registry));
+        let (loading, ahead) = (lookups.clone(), fetch::ahead::run(facts.clone(), lookups.clone()));
+        let looking = lookups.clone();
+        tasks.spawn("the search for components", async move { looking.source.components.run(&looking.source).await });
+        tasks.spawn("the reader of releases ahead", async move {
+            loading.source.load_cache().await;
+            ahead.await
+        });
+        (facts, Some(recorder), Some(lookups))
     };
     let condition = readiness.condition("facts", "the first list of every watched resource");
     let (polled, waiting) = (facts.clone(), facts.clone());
@@ -114,7 +131,7 @@ async fn facts(config: &ConfigFile, readiness: &Readiness, tasks: &mut Tasks) ->
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     });
-    Ok((facts, recorder))
+    Ok((facts, recorder, lookups))
 }
 
 fn server_settings(config: &ConfigFile) -> Result<ServerSettings> {
@@ -146,116 +163,4 @@ fn server_settings(config: &ConfigFile) -> Result<ServerSettings> {
         }
     }
     Ok(settings)
-}
-
-/// The engine behind the edge.
-struct Guard {
-    facts: Facts,
-    settings: Settings,
-    metrics: Metrics,
-    events: Events,
-    live: LiveReads,
-}
-
-/// Live reads, one at a time: whoever waits for one shares the next with all who wait. However many reviews come,
-/// the API server is asked no more often than it answers.
-#[derive(Default)]
-struct LiveReads(tokio::sync::Mutex<Option<(Instant, Arc<Snapshot>)>>);
-
-impl LiveReads {
-    /// Facts read after this was called.
-    async fn read(&self, facts: &Facts, deadline: Instant) -> Arc<Snapshot> {
-        let asked = Instant::now();
-        let Ok(mut last) = tokio::time::timeout_at(deadline, self.0.lock()).await else {
-            return Arc::new(Snapshot::nothing("the live read before this irreversible step was not done in time"));
-        };
-        match &*last {
-            Some((started, snapshot)) if *started >= asked => Arc::clone(snapshot),
-            _ => {
-                let started = Instant::now();
-                let snapshot = Arc::new(facts.refresh_for_irreversible(deadline).await);
-                *last = Some((started, Arc::clone(&snapshot)));
-                snapshot
-            }
-        }
-    }
-}
-
-impl Admit for Guard {
-    async fn admit(&self, body: Bytes, deadline: Instant) -> Answer {
-        let started = std::time::Instant::now();
-        let now = Timestamp::now();
-        let result = match self.judge(&body, &self.facts.snapshot(), now) {
-            // What cannot be undone is allowed on live facts only.
-            Ok(judged) if judged.verdict.irreversible && judged.verdict.allowed() => {
-                let live = self.live.read(&self.facts, deadline).await;
-                self.judge(&body, &live, now)
-            }
-            result => result,
-        };
-        match result {
-            Ok(judged) => {
-                self.metrics.review(judged.kind, outcome(judged.verdict.result), started.elapsed());
-                self.record(&judged);
-                answer(judged.response)
-            }
-            Err(bad) => {
-                self.metrics.review("other", Outcome::BadInput, started.elapsed());
-                tracing::warn!(reason = %bad.message, "a request that cannot be judged");
-                bad_input(&bad)
-            }
-        }
-    }
-}
-
-impl Guard {
-    fn judge(&self, body: &[u8], cluster: &Snapshot, now: Timestamp) -> Result<Judged, BadInput> {
-        let catalog = self.facts.catalog();
-        engine::judge(body, engine::Facts { cluster, catalog: &catalog, settings: &self.settings, now })
-    }
-
-    /// After the answer is decided: one log line for what matters, one record of each override.
-    fn record(&self, judged: &Judged) {
-        if let Some(resource) = &judged.unguarded {
-            tracing::debug!(resource, "allowed: no policy guards this resource");
-            return;
-        }
-        for denial in &judged.verdict.denials {
-            let what = &*denial.text.what;
-            tracing::info!(policy = denial.policy, kind = judged.kind, dry_run = judged.dry_run, what, "denied");
-        }
-        // A dry run leaves no trace of an override: nothing was done.
-        if !judged.dry_run {
-            for used in &judged.verdict.overrides {
-                self.events.override_used(judged, used);
-            }
-        }
-    }
-}
-
-fn outcome(result: verdict::Result) -> Outcome {
-    match result {
-        verdict::Result::Allow => Outcome::Allow,
-        verdict::Result::Warn => Outcome::Warn,
-        verdict::Result::Deny => Outcome::Deny,
-        verdict::Result::Unknown => Outcome::Unknown,
-    }
-}
-
-fn answer(response: Response) -> Answer {
-    match serde_json::to_vec(&response.into_review()) {
-        Ok(body) => Answer { status: StatusCode::OK, body: body.into() },
-        Err(error) => Answer { status: StatusCode::INTERNAL_SERVER_ERROR, body: error.to_string().into() },
-    }
-}
-
-/// With a uid it is a review that refuses; without one there is nothing to answer but a transport status.
-fn bad_input(bad: &BadInput) -> Answer {
-    match &bad.uid {
-        Some(uid) => answer(Response::to_bad_input(uid, bad)),
-        None => {
-            let body = serde_json::json!({"error": crate::text::shown(&bad.message)});
-            Answer { status: StatusCode::BAD_REQUEST, body: body.to_string().into() }
-        }
-    }
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::signature::RELEASE_REPOSITORY;
+
 /// How far a policy may go, whatever it asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -100,4 +102,16 @@ pub struct Settings {
     /// Groups that may use an override; empty: whoever may write the object.
     pub override_groups: Vec<String>,
     pub policies: BTreeMap<String, PolicySettings>,
+    /// Repositories in which a signed tag proves a version; empty: where OpenShift's releases are published.
+    pub release_repositories: Vec<String>,
+}
+
+impl Settings {
+    #[must_use]
+    pub fn release_repositories(&self) -> Vec<&str> {
+        if self.release_repositories.is_empty() {
+            return vec![RELEASE_REPOSITORY];
+        }
+        self.release_repositories.iter().map(String::as_str).collect()
+    }
 }

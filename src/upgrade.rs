@@ -3,7 +3,7 @@
 use crate::breakglass::Step;
 use crate::objects::cluster_version::{ConditionalUpdate, DesiredUpdate, HistoryEntry, Release as Offer, Status};
 use crate::policy::Context;
-use crate::pullspec::{self, Digest};
+use crate::pullspec::{self, Digest, Repository};
 use crate::release::{Catalog, Lookup, Release};
 use crate::review::{Change, Subject};
 use crate::text::shown;
@@ -88,6 +88,16 @@ impl<'a> Upgrade<'a> {
     #[must_use]
     pub fn conditional(&self, digest: Digest) -> Option<&'a ConditionalUpdate<'a>> {
         self.status.conditional_updates.iter().find(|update| update.release.digest() == Some(digest))
+    }
+
+    /// Where the request, or else the update service's offer, says that an image is.
+    #[must_use]
+    pub fn repository_of(&self, digest: Digest) -> Option<Repository> {
+        let requested = Some(&*self.to.image).filter(|image| Digest::of_image(image) == Some(digest));
+        let offered = || self.available(digest).map(|offer| &*offer.image);
+        let conditional = || self.conditional(digest).map(|update| &*update.release.image);
+        let image = requested.or_else(offered).or_else(conditional)?;
+        Repository::parse(pullspec::repository(image)?).ok()
     }
 
     #[must_use]

@@ -6,12 +6,11 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::breakglass::{Entry, Override, Use};
-use crate::cluster::Snapshot;
 use crate::policies::POLICIES;
-use crate::policy::{Asks, Context, FactUse, Judgement, Outcome, Policy};
-use crate::release::Catalog;
-use crate::review::{Review, Subject};
-use crate::settings::{Mode, OnUnknown, ServerMode, Settings};
+use crate::policy::{Asks, Context, FactUse, Judgement, Outcome, Policy, Want};
+use crate::pullspec::Digest;
+use crate::review::Subject;
+use crate::settings::{Mode, OnUnknown, ServerMode};
 use crate::text::{self, Text, shown};
 
 /// The answer to one review, before it is put into JSON.
@@ -28,6 +27,10 @@ pub struct Verdict {
     pub overrides: Vec<UsedOverride>,
     /// An allow of it cannot be undone, so it must rest on live facts.
     pub irreversible: bool,
+    /// Releases whose payload would have told more.
+    pub wants: Vec<Want>,
+    /// A release whose components are worth looking for.
+    pub look_for_components: Option<Digest>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -96,19 +99,12 @@ impl Verdict {
 
 /// Judges a review by everything known. Total: every input has an answer.
 #[must_use]
-pub fn judge(
-    review: &Review<'_>,
-    cluster: &Snapshot,
-    catalog: &Catalog,
-    settings: &Settings,
-    now: Timestamp,
-) -> Verdict {
-    let context = Context { review, cluster, catalog, settings, now };
-    let mut fold = Fold::new(&context);
+pub fn judge(context: &Context<'_>) -> Verdict {
+    let mut fold = Fold::new(context);
     for policy in POLICIES {
-        if policy.mode(settings) != Mode::Off && policy.judges(review) {
+        if policy.mode(context.settings) != Mode::Off && policy.judges(context.review) {
             let mut judgement = Judgement::default();
-            (policy.judge)(&context, &mut judgement);
+            (policy.judge)(context, &mut judgement);
             fold.add(policy, judgement);
         }
     }
@@ -148,13 +144,17 @@ impl<'c, 'a> Fold<'c, 'a> {
                 audit: vec![],
                 overrides: vec![],
                 irreversible,
+                wants: vec![],
+                look_for_components: None,
             },
             override_fault: None,
         }
     }
 
     fn add(&mut self, policy: &'static Policy, judgement: Judgement) {
-        let Judgement { outcomes, facts } = judgement;
+        let Judgement { outcomes, facts, wants, look_for_components } = judgement;
+        self.verdict.wants.extend(wants);
+        self.verdict.look_for_components = self.verdict.look_for_components.or(look_for_components);
         let mut recorded = vec![];
         for outcome in outcomes {
             recorded.push(self.outcome(policy, outcome, &facts));
@@ -173,14 +173,10 @@ impl<'c, 'a> Fold<'c, 'a> {
         let (asked, wanted) = match outcome.asks {
             Asks::Warn => (Result::Warn, Mode::Warn),
             Asks::Deny | Asks::Malformed => (Result::Deny, Mode::Deny),
-            Asks::Unknown => (
-                Result::Unknown,
-                match policy.on_unknown(settings) {
-                    OnUnknown::Deny => Mode::Deny,
-                    OnUnknown::Warn => Mode::Warn,
-                    OnUnknown::Allow => Mode::Audit,
-                },
-            ),
+            Asks::Unknown => (Result::Unknown, on_unknown(policy.on_unknown(settings))),
+            Asks::UnknownForced => {
+                (Result::Unknown, on_unknown(policy.set_on_unknown(settings).unwrap_or(OnUnknown::Deny)))
+            }
         };
         let level = wanted.min(mode).min(self.ceiling());
         let opened = if level == Mode::Deny { self.opened_by(policy, &outcome) } else { Err(None) };
@@ -216,16 +212,17 @@ impl<'c, 'a> Fold<'c, 'a> {
                     text: outcome.text.clone(),
                     footer,
                 });
-                if outcome.asks != Asks::Unknown {
+                if asked != Result::Unknown {
                     self.verdict.result = Result::Deny;
                 } else if self.verdict.result != Result::Deny {
                     self.verdict.result = Result::Unknown;
                 }
                 if asked == Result::Unknown { "unknown" } else { "deny" }
             }
-            (Mode::Warn, _) if asked == Result::Warn => {
+            // Nothing was softened: no more than a warning was wanted.
+            (Mode::Warn, _) if wanted == Mode::Warn => {
                 self.plain.push(format!("{}: {line}", policy.id));
-                "warn"
+                if asked == Result::Unknown { "unknown, warned" } else { "warn" }
             }
             (Mode::Warn, _) => {
                 let instead =
@@ -355,6 +352,14 @@ fn idle_entry(entry: &Entry, now: Timestamp) -> Option<String> {
 }
 
 const OVERRIDE_FIELD: &str = "metadata.annotations[airgate.io/override]";
+
+fn on_unknown(on_unknown: OnUnknown) -> Mode {
+    match on_unknown {
+        OnUnknown::Deny => Mode::Deny,
+        OnUnknown::Warn => Mode::Warn,
+        OnUnknown::Allow => Mode::Audit,
+    }
+}
 
 /// The rule that made a denial and, where one exists, the way out in an emergency.
 fn footer(policy: &Policy, opens: bool, note: Option<&str>) -> String {

@@ -85,6 +85,12 @@ impl Watches {
         watches.spawn(&mut tasks, client, timing, kind::machine_config_pools());
         watches.spawn(&mut tasks, client, timing, kind::rendered_releases());
         watches.spawn(&mut tasks, client, timing, kind::infrastructure());
+        watches.spawn(&mut tasks, client, timing, kind::image_digest_mirror_sets());
+        watches.spawn(&mut tasks, client, timing, kind::image_tag_mirror_sets());
+        watches.spawn(&mut tasks, client, timing, kind::image_content_source_policies());
+        watches.spawn(&mut tasks, client, timing, kind::image_config());
+        watches.spawn(&mut tasks, client, timing, kind::release_signatures());
+        watches.spawn(&mut tasks, client, timing, kind::release_verification());
         (watches, WatchTasks(tasks))
     }
 

@@ -1,14 +1,21 @@
 //! Running one case: through the same bytes, decoder and engine as a request to the server.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
-use super::{Case, CaseFile, Expect};
+use super::{AttemptCase, AttemptEndCase, Case, CaseFile, ComponentsCase, Expect};
 use crate::action::{NoReview, Target};
 use crate::catalog;
 use crate::engine::{self, Facts, Judged};
-use crate::release::Catalog;
+use crate::pullspec::{Digest, Repository};
+use crate::release::completeness::{Checked, Checks, Completeness, Gap, Wanted};
+use crate::release::{Attempt, AttemptEnd, Catalog, Source};
 use crate::settings::Settings;
+use crate::signature::Signatures;
+use crate::signatures::{FromFiles, Verifier};
 use crate::state::State;
+use crate::version::Version;
 
 /// How a case ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +30,9 @@ pub enum Outcome {
 pub struct Situation {
     pub state: State,
     pub catalog: Catalog,
+    pub attempt: Option<Attempt>,
+    pub checks: Checks,
+    pub signatures: Signatures,
     pub settings: Settings,
     pub now: jiff::Timestamp,
     /// `Err` where the request never becomes a review.
@@ -57,7 +67,42 @@ pub fn situation(file: &CaseFile, case: &Case) -> Result<Situation, String> {
         }),
     };
     let settings = case.config.as_ref().unwrap_or(&file.config).clone();
-    Ok(Situation { state, catalog, settings, now, review })
+    let attempt = case.attempt.as_ref().map(|attempt| attempt.read(now)).transpose()?;
+    let checks = case.components.as_ref().map(|components| components.read(now)).transpose()?.into_iter().collect();
+    let signatures = Verifier::default().signatures(&state.snapshot(), &FromFiles::default(), now);
+    Ok(Situation { state, catalog, attempt, checks, signatures, settings, now, review })
+}
+
+impl AttemptCase {
+    fn read(&self, now: jiff::Timestamp) -> Result<Attempt, String> {
+        let digest = Digest::parse(&self.digest).ok_or("attempt: digest is no sha256 digest")?;
+        let end = match &self.end {
+            AttemptEndCase::Failed(why) => AttemptEnd::Failed(why.as_str().into()),
+            AttemptEndCase::Reading(from) => AttemptEnd::Reading(from.as_str().into()),
+            AttemptEndCase::Shard(version) => AttemptEnd::Shard {
+                version: Version::parse(version).ok_or("attempt: shard is no version")?,
+                source: Source { name: "registry.example:5000/ocp/release".into(), read_at: now, verified: true },
+            },
+        };
+        Ok(Attempt { digest, end })
+    }
+}
+
+impl ComponentsCase {
+    fn read(&self, now: jiff::Timestamp) -> Result<(Digest, Arc<Checked>), String> {
+        let digest = Digest::parse(&self.digest).ok_or("components: digest is no sha256 digest")?;
+        let gap = |(name, why): (&String, &str)| {
+            let repository =
+                Repository { host: "quay.io".into(), path: "openshift-release-dev/ocp-v4.0-art-dev".into() };
+            Gap { image: Wanted { names: vec![name.clone()], repository, digest }, why: why.into() }
+        };
+        let found = Completeness {
+            present: self.present,
+            absent: self.absent.iter().map(|name| gap((name, "not found"))).collect(),
+            unknown: self.unknown.iter().map(|name| gap((name, "the mirror did not answer"))).collect(),
+        };
+        Ok((digest, Arc::new(Checked { found, at: now })))
+    }
 }
 
 /// Runs a case and compares.
@@ -87,7 +132,15 @@ impl Situation {
             NoReview::Bad(text) => ("bad input", 0, text.clone()),
         })?;
         let cluster = self.state.snapshot();
-        let facts = Facts { cluster: &cluster, catalog: &self.catalog, settings: &self.settings, now: self.now };
+        let facts = Facts {
+            cluster: &cluster,
+            catalog: &self.catalog,
+            attempt: self.attempt.as_ref(),
+            checks: &self.checks,
+            signatures: &self.signatures,
+            settings: &self.settings,
+            now: self.now,
+        };
         engine::judge(review.to_string().as_bytes(), facts)
             .map_err(|bad| ("bad input", if bad.malformed_object { 422 } else { 400 }, bad.message))
     }

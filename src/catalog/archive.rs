@@ -7,10 +7,13 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::registry::Link;
+use super::signature_files;
 use crate::files::{open_regular, unreadable};
 use crate::payload::Blobs;
 use crate::payload::tarball::{Input, Kind, Walk};
 use crate::pullspec::Digest;
+use crate::signature::message::BYTES_MAX;
+use crate::signature::{Found, MAX};
 
 /// Files outside of blob stores that are remembered by name; a docker-archive has five a layer.
 const FILES: usize = 10_000;
@@ -37,6 +40,8 @@ pub struct Archive {
     files: HashMap<String, Place>,
     /// The tags of an oc-mirror archive.
     pub links: Vec<Link>,
+    /// The release signatures that oc-mirror stored.
+    pub signatures: Vec<Found>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +70,7 @@ impl Archive {
             blobs: HashMap::new(),
             files: HashMap::new(),
             links: vec![],
+            signatures: vec![],
         };
         let mut mirror = false;
         while let Some(entry) = walk.advance()? {
@@ -79,6 +85,12 @@ impl Archive {
                 } else if let Some((repository, tag)) = Link::of_path(name) {
                     let content = walk.content(&entry, Link::BYTES)?;
                     archive.links.extend(Link::new(repository, tag, &content));
+                }
+            } else if let Some(digest) = signature_files::hint(Path::new(&entry.path)) {
+                if archive.signatures.len() < MAX {
+                    let bytes = walk.content(&entry, BYTES_MAX as u64)?.into();
+                    let place = format!("{}, {}", path.display(), entry.path).into();
+                    archive.signatures.push(Found { digest, bytes, place });
                 }
             } else if entry.path.starts_with("working-dir/") {
                 // Extracts and conversions of what stands in the storage.

@@ -71,7 +71,7 @@ fn read_image(archive: &Archive, image: &Value, place: &str, now: Timestamp) -> 
         previous: Some(contents.previous),
         architecture: architecture.map(Into::into),
         shards: vec![],
-        components: Some(contents.components.iter().map(|component| component.image.as_str().into()).collect()),
+        components: Some(contents.components),
         source: Source { name: place.into(), read_at: now, verified: false },
         unread: 0,
     }))

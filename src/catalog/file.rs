@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::pullspec::{Digest, Pullspec};
-use crate::release::{Release, Source};
+use crate::release::{Component, Release, Source};
 use crate::version::Version;
 
 const API_VERSION: &str = "airgate.io/v1alpha1";
@@ -194,10 +194,10 @@ fn architecture(value: &Value) -> Result<&str, String> {
     }
 }
 
-fn component(value: &Value) -> Result<Box<str>, String> {
+fn component(value: &Value) -> Result<Component, String> {
     let text = value.as_str().ok_or_else(|| format!("{} is not a pullspec", show(value)))?;
     Pullspec::parse(text)
-        .map(|_| text.into())
+        .map(|_| Component { name: String::new(), image: text.into() })
         .map_err(|fault| format!("{} is no pullspec by digest, it {fault}", show(value)))
 }
 

@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use crate::payload::Payload;
 use crate::problem::Problem;
 use crate::pullspec::Digest;
-use crate::release::{Release, Source};
+use crate::release::{Component, Release, Source};
+use crate::signature::Found;
 use crate::version::Version;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,8 +18,7 @@ pub struct Finding {
     pub previous: Option<Vec<Version>>,
     pub architecture: Option<String>,
     pub shards: Vec<Digest>,
-    /// Pullspecs.
-    pub components: Option<Arc<[Box<str>]>>,
+    pub components: Option<Arc<[Component]>>,
     pub source: Source,
     /// Images of a list that are not in this copy.
     pub unread: usize,
@@ -51,17 +51,20 @@ pub enum Keeps {
 pub struct Outcome {
     pub findings: Vec<Finding>,
     pub problems: Vec<Problem>,
+    /// Release signatures, unread.
+    pub signatures: Vec<Found>,
 }
 
 impl Outcome {
     #[must_use]
     pub fn problem(file: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { findings: vec![], problems: vec![Problem::new(file, message)] }
+        Self { problems: vec![Problem::new(file, message)], ..Self::default() }
     }
 
     pub fn append(&mut self, other: Self) {
         self.findings.extend(other.findings);
         self.problems.extend(other.problems);
+        self.signatures.extend(other.signatures);
     }
 
     /// Leaves out what is below a list that was read too.
@@ -87,7 +90,7 @@ impl Finding {
             architecture: Some(payload.architecture),
             // The children of a converted list were converted with it.
             shards: if converted { vec![] } else { payload.shards },
-            components: Some(payload.components.iter().map(|component| component.image.as_str().into()).collect()),
+            components: Some(payload.components),
             source: Source { name: place.into(), read_at: now, verified: matches!(standing, Standing::Named(_)) },
             unread: payload.unread.len(),
             standing,

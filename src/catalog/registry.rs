@@ -78,6 +78,7 @@ pub fn read_archives(archives: &[&Archive], beside: &[&Archive], now: Timestamp)
         return Outcome::problem(archive.path.display().to_string(), why);
     }
     outcome.drop_children();
+    outcome.signatures.extend(archives.iter().flat_map(|archive| archive.signatures.iter().cloned()));
     outcome
 }
 

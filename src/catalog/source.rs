@@ -13,9 +13,11 @@ use jiff::Timestamp;
 
 use super::archive::{Archive, Form};
 use super::finding::{Finding, Outcome};
-use super::{docker_archive, file, layout, registry};
+use super::{docker_archive, file, layout, registry, signature_files};
 use crate::files::{Limits, Others, Tree, stamp};
 use crate::problem::Problem;
+use crate::signature::Found;
+use crate::signatures;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -50,7 +52,10 @@ fn is_archive(path: &Path) -> bool {
 
 /// Finds what there is below a directory.
 pub fn find(directory: &Path) -> Tree {
-    let others = Others { directory: |path, has| kind(path, has).is_some(), file: is_archive };
+    let others = Others {
+        directory: |path, has| kind(path, has).is_some(),
+        file: |path| is_archive(path) || signature_files::hint(path).is_some(),
+    };
     Tree::find(directory, Limits::default(), Some(others))
 }
 
@@ -60,6 +65,8 @@ pub struct Reader {
     known: HashMap<PathBuf, Known>,
     /// What was asked for since the last [`Reader::forget`].
     used: HashSet<PathBuf>,
+    /// Those of the last reading, one and the same while none of them changes.
+    signatures: Arc<[Found]>,
 }
 
 #[derive(Debug)]
@@ -84,7 +91,15 @@ impl Reader {
     pub fn tree(&mut self, tree: &Tree, now: Timestamp) -> Outcome {
         let mut outcome = Outcome::default();
         outcome.problems.extend(tree.faults.iter().map(|fault| tree.problem(&fault.name, &*fault.message)));
-        let (directories, archives): (Vec<_>, Vec<_>) = tree.others.iter().partition(|other| other.path.is_dir());
+        let (directories, files): (Vec<_>, Vec<_>) = tree.others.iter().partition(|other| other.path.is_dir());
+        let mut archives = vec![];
+        for file in files {
+            match signature_files::hint(&file.path).map(|digest| signature_files::read(&file.path, digest)) {
+                None => archives.push(file),
+                Some(Ok(found)) => outcome.signatures.push(found),
+                Some(Err(why)) => outcome.problems.push(Problem::new(tree.place(&file.name), why)),
+            }
+        }
         for source in directories {
             let read = |path: &Path| read_directory(path, None, now);
             outcome.append(self.kept(&source.path, stamp::below(&source.path), read));
@@ -92,7 +107,11 @@ impl Reader {
         outcome.append(self.archives(archives.iter().map(|archive| &*archive.path), now));
         for entry in &tree.files {
             let place = tree.place(&entry.name);
-            match tree.read(entry).and_then(|documents| file::read(&documents, &place, now)) {
+            let read = tree.read(entry).and_then(|documents| {
+                outcome.signatures.extend(signatures::in_documents(&documents, &place));
+                file::read(&documents, &place, now)
+            });
+            match read {
                 Ok(releases) => outcome.findings.extend(releases.into_iter().map(Finding::of_release)),
                 Err(message) => outcome.problems.push(Problem::new(place, message)),
             }
@@ -158,6 +177,18 @@ impl Reader {
         Outcome::clone(&outcome)
     }
 
+    /// The release signatures of the last reading.
+    #[must_use]
+    pub fn signatures(&self) -> Arc<[Found]> {
+        self.signatures.clone()
+    }
+
+    pub(super) fn keep_signatures(&mut self, signatures: Vec<Found>) {
+        if *self.signatures != *signatures {
+            self.signatures = signatures.into();
+        }
+    }
+
     /// Lets go of what was not asked for since this was called last.
     pub fn forget(&mut self) {
         self.known.retain(|path, _| self.used.contains(path));
@@ -191,7 +222,7 @@ pub fn read(path: &Path, name: Option<&str>, now: Timestamp) -> Outcome {
         return match releases {
             Ok(releases) if releases.is_empty() => Outcome::problem(place, "is no release catalog"),
             Ok(releases) => {
-                Outcome { findings: releases.into_iter().map(Finding::of_release).collect(), problems: vec![] }
+                Outcome { findings: releases.into_iter().map(Finding::of_release).collect(), ..Outcome::default() }
             }
             Err(why) => Outcome::problem(place, why),
         };

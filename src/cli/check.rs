@@ -165,7 +165,8 @@ pub fn run(args: CheckArgs) -> Result<ExitCode> {
     let now = now(common.now.as_deref())?;
     let sources = Sources::read(&common.source)?;
     let (snapshot, catalog, problems) = (sources.snapshot(), sources.catalog(), sources.problems());
-    let facts = Facts { cluster: &snapshot, catalog: &catalog, settings: &sources.settings, now };
+    let signatures = sources.signatures();
+    let facts = Facts { signatures: &signatures, ..Facts::of(&snapshot, &catalog, &sources.settings, now) };
     if common.output == Format::Text {
         for problem in problems.iter() {
             note(&format!("note: {problem}"));
@@ -205,7 +206,14 @@ fn judge(input: Input, sources: &Sources, facts: Facts<'_>) -> Report {
             }
         }
     };
-    match engine::judge(&body, facts) {
+    let judged = match engine::judge(&body, facts) {
+        Ok(judged) if judged.verdict.result != Outcome::Deny && !judged.verdict.wants.is_empty() => {
+            let attempt = sources.look_up(&judged.verdict.wants[0]);
+            engine::judge(&body, Facts { catalog: &sources.catalog(), attempt: attempt.as_ref(), ..facts })
+        }
+        judged => judged,
+    };
+    match judged {
         Ok(judged) => Report::Judged {
             outcome: judged.verdict.result,
             response: judged.response,

@@ -105,7 +105,7 @@ fn reference() -> String {
     );
     for policy in POLICIES {
         let guards: Vec<_> = policy.guards.iter().map(|guard| format!("- {}\n", guard.describe())).collect();
-        let facts: Vec<_> = policy.facts.iter().map(|fact| fact.resource().full_name()).collect();
+        let facts: Vec<_> = policy.facts.iter().map(|fact| fact.resource().selected()).collect();
         let facts = if facts.is_empty() { "the request alone".to_owned() } else { facts.join(", ") };
         let _ = write!(
             page,

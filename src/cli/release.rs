@@ -1,25 +1,28 @@
 //! `airgate release`: what a release image says about itself, wherever a disconnected site keeps it.
-//!
-//! Reads files only. A registry becomes one more kind of REF in [`resolve`].
 
+mod access;
 mod export;
 mod info;
+mod missing;
+mod online;
+mod resolve;
 
 use std::cell::OnceCell;
-use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
+use tokio::runtime::Runtime;
 
+use self::access::AccessArgs;
+use self::online::Online;
 use super::output;
 use super::source::SourceArgs;
-use crate::catalog::{self, Finding, Outcome};
+use crate::catalog;
+use crate::config::ConfigFile;
 use crate::problem::Problem;
-use crate::pullspec::{Digest, Pullspec};
-use crate::release::{Catalog, Lookup};
-use crate::text;
+use crate::release::Catalog;
 
 #[derive(Debug, Args)]
 pub struct ReleaseArgs {
@@ -31,22 +34,34 @@ pub struct ReleaseArgs {
 enum ReleaseVerb {
     /// Show version, digest, architecture, previous versions and components of releases
     #[command(visible_alias = "inspect")]
-    Info(RefArgs),
+    Info(ReadArgs),
     /// Print releases as a catalog file, which a --releases directory takes
-    Export(RefArgs),
+    Export(ReadArgs),
+    /// Ask the registries for every image of a release and name those that are not there
+    #[command(after_help = missing::EXIT_STATUS)]
+    Missing(missing::MissingArgs),
+}
+
+#[derive(Debug, Args)]
+struct ReadArgs {
+    #[command(flatten)]
+    refs: RefArgs,
+    /// text is a table; for export it is yaml
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
 }
 
 #[derive(Debug, Args)]
 struct RefArgs {
     /// A path (OCI layout, archive, mirrored tree, catalog file), oci:DIR, oci-archive:FILE, else a pullspec by
-    /// digest, which is looked up in the --releases directories
+    /// digest, which is looked up in the --releases directories and then in the registry that it names, or in the
+    /// mirrors of the cluster that --state or --kubeconfig names
     #[arg(required = true, value_name = "REF")]
     refs: Vec<String>,
     #[command(flatten)]
     sources: SourceArgs,
-    /// text is a table; for export it is yaml
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    #[command(flatten)]
+    access: AccessArgs,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -61,80 +76,55 @@ enum Format {
 const EXIT_UNREAD: u8 = 1;
 
 pub fn run(args: &ReleaseArgs) -> Result<ExitCode> {
-    let (ReleaseVerb::Info(refs) | ReleaseVerb::Export(refs)) = &args.verb;
-    let directories = refs.sources.merged_config()?.releases;
-    let now = Timestamp::now();
-    // Only a pullspec needs them.
-    let loaded = OnceCell::new();
-    let look_up = |reference: &str| {
-        let (catalog, problems) = loaded.get_or_init(|| catalog::load(&directories, now));
-        in_catalog(reference, catalog, directories.is_empty(), problems)
-    };
-    let read = refs.refs.iter().map(|reference| {
-        let outcome = at_path(reference, now).unwrap_or_else(|| look_up(reference));
-        (reference.as_str(), outcome)
-    });
-    let read: Vec<_> = read.collect();
-    let problems = match &args.verb {
-        ReleaseVerb::Info(_) => info::print(read, refs.output)?,
-        ReleaseVerb::Export(_) => export::print(read, refs.output)?,
-    };
+    match &args.verb {
+        ReleaseVerb::Info(args) => read(args, info::print),
+        ReleaseVerb::Export(args) => read(args, export::print),
+        ReleaseVerb::Missing(args) => missing::run(args),
+    }
+}
+
+fn read(args: &ReadArgs, print: fn(Vec<(&str, catalog::Outcome)>, Format) -> Result<Vec<Problem>>) -> Result<ExitCode> {
+    let site = args.refs.site()?;
+    let read = resolve::all(&site, &args.refs.refs, Timestamp::now())?;
+    let read = read.into_iter().map(|resolved| (resolved.reference, resolved.outcome)).collect();
+    let problems = print(read, args.output)?;
     for problem in &problems {
         output::error(&problem.to_string());
     }
     Ok(ExitCode::from(if problems.is_empty() { 0 } else { EXIT_UNREAD }))
 }
 
-/// `None` where the reference is no path.
-fn at_path(reference: &str, now: Timestamp) -> Option<Outcome> {
-    if Path::new(reference).exists() {
-        return Some(catalog::read(Path::new(reference), None, now));
-    }
-    let rest = reference.strip_prefix("oci:").or_else(|| reference.strip_prefix("oci-archive:"))?;
-    if Path::new(rest).exists() {
-        return Some(catalog::read(Path::new(rest), None, now));
-    }
-    match rest.rsplit_once(':').filter(|(path, _)| Path::new(path).exists()) {
-        Some((path, name)) => Some(catalog::read(Path::new(path), Some(name), now)),
-        None => Some(Outcome::problem(reference, format!("there is no {rest}"))),
+/// What references are looked up in; each part is made ready when the first one needs it.
+struct Site<'a> {
+    config: ConfigFile,
+    access: &'a AccessArgs,
+    runtime: Runtime,
+    catalog: OnceCell<(Catalog, Vec<Problem>)>,
+    online: OnceCell<Online>,
+}
+
+impl RefArgs {
+    fn site(&self) -> Result<Site<'_>> {
+        Ok(Site {
+            config: self.sources.merged_config()?,
+            access: &self.access,
+            runtime: tokio::runtime::Builder::new_current_thread().enable_all().build()?,
+            catalog: OnceCell::new(),
+            online: OnceCell::new(),
+        })
     }
 }
 
-fn in_catalog(reference: &str, catalog: &Catalog, no_directories: bool, problems: &[Problem]) -> Outcome {
-    let spec = reference.strip_prefix("docker://").unwrap_or(reference);
-    let (repository, digest) = match (Pullspec::parse(spec), Digest::parse(spec)) {
-        (Ok(spec), _) => (spec.repository, spec.digest),
-        (Err(_), Some(digest)) => ("REPOSITORY", digest),
-        (Err(fault), None) => {
-            let why = format!("there is no such path, and as a pullspec it cannot be used because it {fault}");
-            return Outcome::problem(text::shown(reference), why);
+impl Site<'_> {
+    fn catalog(&self) -> &(Catalog, Vec<Problem>) {
+        self.catalog.get_or_init(|| catalog::load(&self.config.releases, Timestamp::now()))
+    }
+
+    fn online(&self) -> Result<&Online> {
+        if let Some(online) = self.online.get() {
+            return Ok(online);
         }
-    };
-    let missing = match catalog.lookup(digest) {
-        Lookup::Release(release) => {
-            let findings = vec![Finding::of_release(release.clone())];
-            return Outcome { findings, problems: vec![] };
-        }
-        Lookup::Contradiction(one, other) => {
-            format!("{} and {} contradict each other about it: remove one of them", one.name, other.name)
-        }
-        Lookup::Missing => match catalog.list_of(digest) {
-            Some(list) => format!("is one image of a multi release: ask for {repository}@{list}"),
-            None if no_directories => {
-                "this version of airgate reads no registry: name directories that hold the release with --releases DIR, or a \
-                 copy of it by its path (made with skopeo copy --preserve-digests, oc adm release mirror --to-dir or oc-mirror)"
-                    .into()
-            }
-            None => format!(
-                "is in none of the release directories, which hold {}, and this version of airgate reads no registry: put a \
-                 copy of it (made with skopeo copy --preserve-digests, oc adm release mirror --to-dir or oc-mirror) or a \
-                 catalog file there",
-                text::counted(catalog.len(), "release"),
-            ),
-        },
-    };
-    let mut outcome = Outcome::problem(reference, missing);
-    // What could not be read there may be what was looked for.
-    outcome.problems.extend(problems.iter().cloned());
-    outcome
+        let online = Online::new(self.access, &self.config, &self.runtime)?;
+        Ok(self.online.get_or_init(|| online))
+    }
 }

@@ -22,6 +22,9 @@ const WORKERS_MAX: usize = 4;
 pub struct ServeArgs {
     #[command(flatten)]
     source: SourceArgs,
+    /// Directory that keeps releases read from registries over a restart; without it memory alone does [env: AIRGATE_CACHE_DIR]
+    #[arg(long, value_name = "DIR")]
+    cache_dir: Option<PathBuf>,
     /// Where reviews are answered, over HTTPS [default: [::]:8443] [env: AIRGATE_LISTEN]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
@@ -54,6 +57,8 @@ impl ServeArgs {
         let flags = (self.tls_dir.clone(), self.self_signed.clone());
         (config.tls_dir, config.self_signed) =
             one_of(("tls-dir", "self-signed"), flags, (config.tls_dir.take(), config.self_signed.take()))?;
+        config.cache_dir =
+            self.cache_dir.clone().or_else(|| path_from_environment("AIRGATE_CACHE_DIR")).or(config.cache_dir);
         config.client_ca =
             self.client_ca.clone().or_else(|| path_from_environment("AIRGATE_CLIENT_CA")).or(config.client_ca);
         Ok(config)

@@ -7,16 +7,20 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use jiff::Timestamp;
+use kube::Client;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
 use crate::action::{Stored, Target};
 use crate::cluster::Snapshot;
 use crate::config::ConfigFile;
-use crate::facts::Facts;
+use crate::facts::{Facts, OnSite};
+use crate::fetch::{self, Lookups};
+use crate::policy::Want;
 use crate::problem::Problem;
-use crate::release::Catalog;
+use crate::release::{Attempt, Catalog};
 use crate::settings::Settings;
+use crate::signature::Signatures;
 use crate::watch;
 
 /// Flags that say where facts come from.
@@ -34,6 +38,9 @@ pub struct SourceArgs {
     /// Directory of releases (layouts, archives, mirrored trees, catalog files); may be given several times [env: AIRGATE_RELEASES, comma-separated]
     #[arg(long, value_name = "DIR")]
     pub releases: Vec<PathBuf>,
+    /// Public keys of release signatures, for a cluster without the ConfigMap release-verification [env: AIRGATE_RELEASE_KEYS]
+    #[arg(long, value_name = "FILE")]
+    pub release_keys: Option<PathBuf>,
 }
 
 impl SourceArgs {
@@ -49,6 +56,8 @@ impl SourceArgs {
         } else if let Some(releases) = environment("AIRGATE_RELEASES") {
             config.releases = releases.split(',').filter(|dir| !dir.is_empty()).map(PathBuf::from).collect();
         }
+        let keys = self.release_keys.clone().or_else(|| path_from_environment("AIRGATE_RELEASE_KEYS"));
+        config.release_keys = keys.or(config.release_keys);
         Ok(config)
     }
 }
@@ -84,6 +93,8 @@ pub fn one_of(names: (&str, &str), flags: Pair, file: Pair) -> Result<Pair> {
 /// Everything a command judges by, read once.
 pub struct Sources {
     facts: Facts,
+    /// Where there is a cluster that says how its registries are reached.
+    lookups: Option<Lookups>,
     runtime: Runtime,
     pub settings: Settings,
 }
@@ -96,19 +107,18 @@ impl Sources {
         let config = args.merged_config()?;
         let settings = config.settings();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let facts = match (config.state, config.kubeconfig.or_else(default_kubeconfig)) {
-            (Some(directory), _) => Facts::from_state(directory, config.releases),
-            (None, Some(kubeconfig)) => runtime.block_on(async {
-                let client = watch::connect(Some(&kubeconfig)).await?;
-                anyhow::Ok(Facts::once(client, config.releases, Instant::now() + READ_LIMIT).await)
-            })?,
-            (None, None) => {
-                let nothing = Snapshot::nothing("no cluster was given: name one with --state DIR or --kubeconfig FILE");
-                let (catalog, _) = crate::catalog::load(&config.releases, Timestamp::now());
-                Facts::given(nothing, catalog)
+        let on_site = config.on_site();
+        let kubeconfig = config.kubeconfig.or_else(default_kubeconfig);
+        let (facts, client) = match cluster(config.state, kubeconfig, on_site.clone(), &runtime)? {
+            Some(Cluster { facts, client }) => (facts, client),
+            None => {
+                let why = "no cluster was given: name one with --state DIR or --kubeconfig FILE";
+                (Facts::without_cluster(why, on_site), None)
             }
         };
-        Ok(Self { facts, runtime, settings })
+        let lookups =
+            client.map(|client| fetch::lookups(client, facts.clone(), None)).transpose().map_err(|why| anyhow!(why))?;
+        Ok(Self { facts, lookups, runtime, settings })
     }
 
     pub fn snapshot(&self) -> Arc<Snapshot> {
@@ -117,6 +127,16 @@ impl Sources {
 
     pub fn catalog(&self) -> Arc<Catalog> {
         self.facts.catalog()
+    }
+
+    /// Reads a release that the verdict wants, as the server would; `None` where the catalog has it now or nothing can be asked.
+    pub fn look_up(&self, want: &Want) -> Option<Attempt> {
+        let lookups = self.lookups.as_ref()?;
+        self.runtime.block_on(async { lookups.want(want, Instant::now() + READ_LIMIT).await })
+    }
+
+    pub fn signatures(&self) -> Arc<Signatures> {
+        self.facts.signatures()
     }
 
     pub fn problems(&self) -> Arc<Vec<Problem>> {
@@ -129,6 +149,34 @@ impl Sources {
         // A deadline needs the runtime's clock.
         self.runtime.block_on(self.facts.object(&target.resource, None, &target.name, deadline))
     }
+}
+
+/// A cluster that was named, read once.
+pub struct Cluster {
+    pub facts: Facts,
+    /// Where it was read from an API server.
+    pub client: Option<Client>,
+}
+
+/// The cluster that is named, with the releases in these directories; `None` where none is.
+///
+/// # Errors
+/// Where the kubeconfig cannot be used.
+pub fn cluster(
+    state: Option<PathBuf>,
+    kubeconfig: Option<PathBuf>,
+    on_site: impl Into<OnSite>,
+    runtime: &Runtime,
+) -> Result<Option<Cluster>> {
+    Ok(match (state, kubeconfig) {
+        (Some(directory), _) => Some(Cluster { facts: Facts::from_state(directory, on_site), client: None }),
+        (None, Some(kubeconfig)) => runtime.block_on(async {
+            let client = watch::connect(Some(&kubeconfig)).await?;
+            let facts = Facts::once(client.clone(), on_site, Instant::now() + READ_LIMIT).await;
+            anyhow::Ok(Some(Cluster { facts, client: Some(client) }))
+        })?,
+        (None, None) => None,
+    })
 }
 
 /// Where oc would look: the first file of $KUBECONFIG, else ~/.kube/config, that exists.

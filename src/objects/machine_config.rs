@@ -74,6 +74,23 @@ pub struct Infrastructure<'a> {
 pub struct InfrastructureStatus<'a> {
     #[serde(borrow)]
     pub control_plane_topology: Str<'a>,
+    /// `https://api-int.DOMAIN:6443`, the load balancer that nodes use.
+    #[serde(rename = "apiServerInternalURI")]
+    pub api_server_internal_uri: Str<'a>,
+}
+
+impl InfrastructureStatus<'_> {
+    /// The host of `apiServerInternalURI`, which also leads to the registries of an InternalReleaseImage.
+    #[must_use]
+    pub fn api_int_host(&self) -> Option<&str> {
+        let rest = self.api_server_internal_uri.strip_prefix("https://")?;
+        let authority = rest.split('/').next().unwrap_or_default();
+        let host = match authority.rsplit_once(':') {
+            Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) => host,
+            _ => authority,
+        };
+        (!host.is_empty()).then_some(host)
+    }
 }
 
 into_owned! {
@@ -83,5 +100,27 @@ into_owned! {
     MachineConfig { metadata, spec }
     MachineConfigSpec { os_image_url }
     Infrastructure { status }
-    InfrastructureStatus { control_plane_topology }
+    InfrastructureStatus { control_plane_topology, api_server_internal_uri }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_api_int_host_is_read_without_its_port() {
+        for (uri, expected) in [
+            ("https://api-int.c.example.test:6443", Some("api-int.c.example.test")),
+            ("https://api-int.c.example.test/", Some("api-int.c.example.test")),
+            ("https://[fd00::1]:6443", Some("[fd00::1]")),
+            ("https://[fd00::1]", Some("[fd00::1]")),
+            ("https://:6443", None),
+            ("api-int.c.example.test:6443", None),
+            ("", None),
+        ] {
+            let text = format!(r#"{{"status":{{"apiServerInternalURI":"{uri}"}}}}"#);
+            let found: Infrastructure<'_> = serde_json::from_str(&text).unwrap();
+            assert_eq!(found.status.api_int_host(), expected, "{uri}");
+        }
+    }
 }

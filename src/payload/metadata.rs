@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Component;
 use super::json::{below, exact_keys, list, object, text};
 use super::layer::{self, METADATA, REFERENCES};
 use crate::pullspec::Pullspec;
+use crate::release::Component;
 use crate::version::Version;
 
 /// What the CVO accepts, and nothing else.

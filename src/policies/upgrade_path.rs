@@ -1,6 +1,7 @@
 //! `upgrade-path`: the current version is in the target's `previous`.
 
 mod payload;
+mod unread;
 mod version_only;
 
 use crate::cluster::Missing;

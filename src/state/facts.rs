@@ -11,6 +11,8 @@ use crate::cluster::{Fact, Missing, Provenance, Snapshot};
 use crate::objects::cluster_version::ClusterVersion;
 use crate::objects::internal_release_image::{InternalReleaseImage, MachineConfigNode};
 use crate::objects::machine_config::{Infrastructure, MachineConfig, MachineConfigPool};
+use crate::objects::mirrors::{ImageConfig, MirrorSet};
+use crate::objects::release_config_map::{ConfigMap, ReleaseConfigMap};
 use crate::projection::from_value;
 use crate::resource::{self, Resource};
 
@@ -32,6 +34,13 @@ pub(super) fn read(index: &Index, directory: &str, now: Timestamp) -> Read {
         machine_config_pools: reader.collection(&resource::MACHINE_CONFIG_POOLS, from_value::<MachineConfigPool<'_>>),
         rendered_releases: reader.rendered_releases(),
         infrastructure: reader.singleton(&resource::INFRASTRUCTURES, from_value::<Infrastructure<'_>>),
+        image_digest_mirror_sets: reader.collection(&resource::IMAGE_DIGEST_MIRROR_SETS, from_value::<MirrorSet<'_>>),
+        image_tag_mirror_sets: reader.collection(&resource::IMAGE_TAG_MIRROR_SETS, from_value::<MirrorSet<'_>>),
+        image_content_source_policies: reader
+            .collection(&resource::IMAGE_CONTENT_SOURCE_POLICIES, from_value::<MirrorSet<'_>>),
+        image_config: reader.singleton(&resource::IMAGE_CONFIGS, from_value::<ImageConfig<'_>>),
+        release_signatures: reader.release_signatures(),
+        release_verification: reader.singleton(&resource::RELEASE_VERIFICATION, shared_config_map),
     };
     Read { snapshot, conflicts: reader.conflicts, remarks: reader.remarks }
 }
@@ -99,6 +108,25 @@ impl<'a> Reader<'a> {
         };
         let releases = objects.into_iter().map(|(name, (object, _))| (name, release(object))).collect();
         Fact::Known(releases, self.provenance(&source))
+    }
+
+    /// What is there is enough to prove something: a site keeps its signatures in files of their own.
+    fn release_signatures(&mut self) -> Fact<Arc<[Arc<ReleaseConfigMap>]>> {
+        let of = &resource::RELEASE_SIGNATURES;
+        let collection = self.index.collection(of);
+        let maps = match self.objects(of, shared_config_map, |_| true) {
+            Err(missing) => return Fact::Unknown(missing),
+            Ok(maps) => maps,
+        };
+        let labelled: Vec<_> = maps.into_values().filter(|(map, _)| map.labelled).collect();
+        match (labelled.first(), collection.complete()) {
+            (Some((_, file)), _) => {
+                let provenance = self.provenance(file);
+                Fact::Known(labelled.into_iter().map(|(map, _)| map).collect(), provenance)
+            }
+            (None, Some(source)) => Fact::Absent(self.provenance(source)),
+            (None, None) => Fact::Unknown(missing(collection, of, self.directory)),
+        }
     }
 
     /// The projected objects that `wanted` asks for, or why they cannot be relied on.
@@ -175,11 +203,16 @@ pub(super) fn missing(collection: &Collection, of: &Resource, directory: &str) -
     let remedy = if of == &resource::CLUSTER_VERSIONS {
         save
     } else {
-        format!("{save} (or, if the cluster has none, `absent: [{}]` in {directory}/airgate.yaml)", of.plural)
+        format!("{save} (or, if the cluster has none, `absent: [{}]` in {directory}/airgate.yaml)", of.oc_name())
     };
     Missing { why, remedy }
 }
 
 fn save(of: &Resource, directory: &str) -> String {
-    format!("oc get {plural} -o yaml > {directory}/{plural}.yaml", plural = of.plural)
+    let namespace = of.namespace.map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
+    format!("oc get {name}{namespace} -o yaml > {directory}/{name}.yaml", name = of.oc_name())
+}
+
+fn shared_config_map(value: &Value) -> Result<Arc<ReleaseConfigMap>, String> {
+    from_value::<ConfigMap<'_>>(value).map(Arc::new)
 }

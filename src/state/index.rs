@@ -121,7 +121,9 @@ impl Reading<'_> {
             Some(Value::Null) => vec![],
             _ => return self.fault(of.map(|(resource, _)| resource), "items is not a list"),
         };
-        let mut resources: Vec<_> = of.iter().map(|(resource, _)| *resource).collect();
+        // A List of another namespace says nothing of ours, and one without items does not say of which it is.
+        let any = |resource: &&Resource| resource.namespace.is_none();
+        let mut resources: Vec<_> = of.iter().map(|(resource, _)| *resource).filter(any).collect();
         if of.is_none() && items.is_empty() {
             resources.extend(named_after(&self.file));
         }
@@ -129,12 +131,15 @@ impl Reading<'_> {
             let text = |key| item.get(key).and_then(Value::as_str).unwrap_or_default();
             match (of, text("apiVersion"), text("kind")) {
                 // The API server leaves the type of an item in a typed List out.
-                (Some((resource, api_version)), "", "") => self.object(resource, item, api_version),
+                (Some((resource, api_version)), "", "") => {
+                    if self.object(resource, item, api_version) && !resources.contains(&resource) {
+                        resources.push(resource);
+                    }
+                }
                 (_, api_version, kind) => {
                     if let Some(resource) = find(api_version, kind) {
                         let api_version = api_version.to_owned();
-                        self.object(resource, item, &api_version);
-                        if !resources.contains(&resource) {
+                        if self.object(resource, item, &api_version) && !resources.contains(&resource) {
                             resources.push(resource);
                         }
                     } else if let Some((resource, _)) = of {
@@ -152,16 +157,22 @@ impl Reading<'_> {
         }
     }
 
-    fn object(&mut self, resource: &'static Resource, mut object: Value, api_version: &str) {
+    /// Yields whether the object is where airgate has a use for it.
+    fn object(&mut self, resource: &'static Resource, mut object: Value, api_version: &str) -> bool {
         let version = api_version.rsplit('/').next().unwrap_or_default();
         if !resource.versions.contains(&version) {
             let known = resource.versions.join(" and ");
-            return self.fault(Some(resource), &format!("{api_version} of {} is not known, {known} is", resource.kind));
+            self.fault(Some(resource), &format!("{api_version} of {} is not known, {known} is", resource.kind));
+            return true;
         }
         let text = |key| object.get("metadata").and_then(|metadata| metadata.get(key)).and_then(Value::as_str);
         let key = (text("namespace").unwrap_or_default().to_owned(), text("name").unwrap_or_default().to_owned());
+        if resource.namespace.is_some_and(|namespace| namespace != key.0) {
+            return false;
+        }
         if key.1.is_empty() {
-            return self.fault(Some(resource), &format!("holds a {} without metadata.name", resource.kind));
+            self.fault(Some(resource), &format!("holds a {} without metadata.name", resource.kind));
+            return true;
         }
         if let Some(fields) = object.as_object_mut() {
             fields.entry("apiVersion").or_insert_with(|| api_version.into());
@@ -172,6 +183,7 @@ impl Reading<'_> {
         }
         let object = Object { value: object, file: self.file.clone() };
         self.index.entry(resource).objects.entry(key).or_default().push(object);
+        true
     }
 
     /// `airgate.yaml`: what is not installed.
@@ -213,7 +225,7 @@ fn no_name(metadata: &Value) -> bool {
 }
 
 fn find(api_version: &str, kind: &str) -> Option<&'static Resource> {
-    let (group, _) = api_version.split_once('/')?;
+    let (group, _) = api_version.rsplit_once('/').unwrap_or_default();
     resource::ALL.into_iter().find(|resource| resource.group == group && resource.kind == kind)
 }
 
@@ -221,16 +233,24 @@ fn find(api_version: &str, kind: &str) -> Option<&'static Resource> {
 fn named_after(file: &str) -> Option<&'static Resource> {
     let name = file.rsplit('/').next()?;
     let (stem, _) = name.rsplit_once('.')?;
-    resource::ALL.into_iter().find(|resource| stem == resource.plural || stem == resource.full_name())
+    resource::ALL.into_iter().find(|resource| stem == resource.oc_name() || stem == resource.full_name())
 }
 
 /// The resource whose directory in a must-gather or inspect tree this is:
-/// `.../cluster-scoped-resources/GROUP/PLURAL`.
+/// `.../cluster-scoped-resources/GROUP/PLURAL` or `.../namespaces/NAMESPACE/GROUP/PLURAL`.
 fn inspected(directory: &str) -> Option<&'static Resource> {
     let mut parts = directory.rsplit('/');
-    let (plural, group, root) = (parts.next()?, parts.next()?, parts.next()?);
-    (root == INSPECTED)
-        .then(|| resource::ALL.into_iter().find(|known| known.plural == plural && known.group == group))?
+    let (plural, group, root, above) = (parts.next()?, parts.next()?, parts.next()?, parts.next());
+    let place = |known: &&Resource| match known.namespace {
+        None => root == INSPECTED && known.group == group,
+        Some(namespace) => above == Some("namespaces") && root == namespace && directory_of(known) == group,
+    };
+    resource::ALL.into_iter().filter(|known| known.plural == plural).find(place)
+}
+
+/// How such trees call the directory of a group.
+fn directory_of(resource: &Resource) -> &'static str {
+    if resource.group.is_empty() { "core" } else { resource.group }
 }
 
 const INSPECTED: &str = "cluster-scoped-resources";
@@ -250,8 +270,12 @@ pub(super) fn worth_reading(file: &str, inspected_roots: &[&str]) -> bool {
             [INSPECTED, group, plural, _, ..] => {
                 return resource::ALL.into_iter().any(|known| known.group == group && known.plural == plural);
             }
-            // namespaces/NAMESPACE/GROUP/...: nothing namespaced is read yet.
-            ["namespaces", _, _, _, ..] => return false,
+            ["namespaces", namespace, group, file, ..] => {
+                let plural = file.split('.').next().unwrap_or_default();
+                return resource::ALL.into_iter().any(|known| {
+                    known.namespace == Some(namespace) && directory_of(known) == group && known.plural == plural
+                });
+            }
             _ => {}
         }
     }

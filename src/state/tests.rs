@@ -229,3 +229,54 @@ fn a_missing_directory_is_a_problem_and_everything_unknown() {
     assert_eq!(state.problems().len(), 1);
     assert!(matches!(state.snapshot().cluster_version, Fact::Unknown(_)));
 }
+
+const SIGNATURES: &str = "namespaces/openshift-config-managed/core/configmaps";
+
+fn config_map(name: &str, namespace: &str, more: &str) -> String {
+    format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n  namespace: {namespace}\n{more}")
+}
+
+fn signed(name: &str, namespace: &str) -> String {
+    let labels = "  labels: {release.openshift.io/verification-signatures: ''}\n";
+    config_map(name, namespace, &format!("{labels}binaryData: {{sha256-{}-1: YQ==}}\n", "a".repeat(64)))
+}
+
+#[test]
+fn config_maps_of_one_namespace_hold_signatures_and_keys() {
+    let keys = config_map("release-verification", "openshift-config-managed", "data: {verifier-public-key-x: key}\n");
+    let other = config_map("other", "openshift-config-managed", "data: {a: b}\n");
+    let (ours, theirs) = (signed("s", "openshift-config-managed"), signed("t", "default"));
+    let names = |state: &State| {
+        let snapshot = state.snapshot();
+        let maps = snapshot.release_signatures.known().map(|maps| maps.to_vec()).unwrap_or_default();
+        let names: Vec<_> = maps.iter().map(|map| map.name.clone()).collect();
+        (names.join(" "), snapshot.release_verification.known().map(|map| map.keys.len()))
+    };
+    let listed = list("ConfigMapList", &[keys.clone(), other.clone(), ours.clone(), theirs.clone()]);
+    for files in [
+        &[("configmaps.yaml", &*listed)][..],
+        &[("a.yaml", &*keys), ("signature-configmap.yaml", &*ours), ("c.yaml", &*theirs)],
+        &[
+            (&*format!("{INSPECTED}/x/y/z.yaml"), "a: b"),
+            (&*format!("must-gather/quay-io-x/{SIGNATURES}.yaml"), &*listed),
+            ("must-gather/quay-io-x/namespaces/default/core/configmaps.yaml", "broken: ["),
+        ],
+        &[
+            (&*format!("{INSPECTED}/x/y/z.yaml"), "a: b"),
+            (&*format!("must-gather/quay-io-x/{SIGNATURES}/s.yaml"), &*ours),
+            (&*format!("must-gather/quay-io-x/{SIGNATURES}/k.yaml"), &*keys),
+        ],
+    ] {
+        let state = state(files);
+        assert_eq!(names(&state), ("s".to_owned(), Some(1)), "{files:?} {:?}", state.problems());
+        assert!(state.problems().is_empty(), "{:?}", state.problems());
+    }
+    let elsewhere = state(&[("configmaps.yaml", &list("ConfigMapList", &[theirs]))]);
+    let why = told(&elsewhere.snapshot().release_signatures);
+    assert!(why.contains("no configmaps"), "a List of another namespace says nothing of ours: {why}");
+    let none = state(&[("configmaps.yaml", &list("ConfigMapList", &[other]))]);
+    assert_eq!(told(&none.snapshot().release_signatures), "absent configmaps.yaml");
+    assert_eq!(told(&none.snapshot().release_verification), "absent configmaps.yaml");
+    let Fact::Unknown(missing) = state(&[]).snapshot().release_verification else { panic!("known") };
+    assert!(missing.remedy.contains("oc get configmaps -n openshift-config-managed -o yaml > "), "{missing:?}");
+}

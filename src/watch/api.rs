@@ -33,7 +33,7 @@ pub(super) enum Failure {
 impl Failure {
     /// What is missing for the fact of `resource`, and what would supply it.
     pub fn missing(&self, resource: &Resource) -> Missing {
-        let name = resource.full_name();
+        let name = resource.selected();
         match self {
             Self::Denied(message) => Missing {
                 why: format!("the API server does not let airgate read {name}: {message}"),
@@ -55,7 +55,12 @@ fn missing(name: &str, why: &str) -> Missing {
 
 /// The RBAC rule that a watch needs.
 pub(super) fn rule(resource: &Resource) -> String {
-    format!("grant airgate's service account get, list, watch on {}", resource.full_name())
+    match resource.namespace {
+        Some(namespace) => {
+            format!("grant airgate's service account list, watch on {} in {namespace}", resource.full_name())
+        }
+        None => format!("grant airgate's service account get, list, watch on {}", resource.full_name()),
+    }
 }
 
 impl From<kube::Error> for Failure {
@@ -104,6 +109,8 @@ pub(super) struct Endpoint {
     metadata_only: bool,
     /// A field selector for one name.
     only: Option<&'static str>,
+    /// A label selector.
+    label: Option<&'static str>,
     /// For everything but the stream of a watch.
     patience: Duration,
 }
@@ -152,9 +159,10 @@ impl Endpoint {
         Self {
             client: client.clone(),
             version,
-            request: Request::new(format!("/apis/{}/{version}/{}", resource.group, resource.plural)),
+            request: Request::new(path(resource, version)),
             metadata_only: resource.metadata_only,
             only: resource.singleton,
+            label: resource.label,
             patience,
         }
     }
@@ -175,7 +183,7 @@ impl Endpoint {
             name: String,
         }
         for version in resource.versions {
-            let request = Request::new(format!("/apis/{}", resource.group)).get(version, &GetParams::default())?;
+            let request = Request::new(api(resource)).get(version, &GetParams::default())?;
             let text = match within(patience, client.request_text(request)).await {
                 Ok(text) => text,
                 Err(Failure::NotFound) => continue,
@@ -193,6 +201,7 @@ impl Endpoint {
     pub async fn list(&self, mut each: impl FnMut(&str)) -> Result<String, Failure> {
         let mut parameters = ListParams::default().limit(500);
         parameters.field_selector = self.selector();
+        parameters.label_selector = self.label.map(ToOwned::to_owned);
         loop {
             let request = if self.metadata_only {
                 self.request.list_metadata(&parameters)?
@@ -214,7 +223,11 @@ impl Endpoint {
 
     pub async fn watch(&self, from: &str, timeout: Duration) -> Result<impl AsyncBufRead + use<>, Failure> {
         let seconds = u32::try_from(timeout.as_secs()).unwrap_or(240).clamp(1, 290);
-        let parameters = WatchParams { field_selector: self.selector(), ..WatchParams::default().timeout(seconds) };
+        let parameters = WatchParams {
+            field_selector: self.selector(),
+            label_selector: self.label.map(ToOwned::to_owned),
+            ..WatchParams::default().timeout(seconds)
+        };
         let request = if self.metadata_only {
             self.request.watch_metadata(&parameters, from)?
         } else {
@@ -230,6 +243,19 @@ impl Endpoint {
 
     fn selector(&self) -> Option<String> {
         self.only.map(|name| format!("metadata.name={name}"))
+    }
+}
+
+fn api(resource: &Resource) -> String {
+    // The first API has no group, and a root of its own.
+    if resource.group.is_empty() { "/api".into() } else { format!("/apis/{}", resource.group) }
+}
+
+fn path(resource: &Resource, version: &str) -> String {
+    let (api, plural) = (api(resource), resource.plural);
+    match resource.namespace {
+        Some(namespace) => format!("{api}/{version}/namespaces/{namespace}/{plural}"),
+        None => format!("{api}/{version}/{plural}"),
     }
 }
 

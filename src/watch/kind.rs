@@ -1,11 +1,14 @@
 //! What is watched: how an object becomes a projection, and which fact the projections make.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::cluster::{Fact, Snapshot};
 use crate::objects::cluster_version::ClusterVersion;
 use crate::objects::internal_release_image::{InternalReleaseImage, MachineConfigNode};
 use crate::objects::machine_config::{Infrastructure, MachineConfig, MachineConfigPool};
+use crate::objects::mirrors::{ImageConfig, MirrorSet};
+use crate::objects::release_config_map::{ConfigMap, ReleaseConfigMap};
 use crate::projection::from_text;
 use crate::resource::{self, Resource};
 
@@ -69,6 +72,56 @@ pub(super) fn rendered_releases() -> Kind<Option<String>> {
             Ok((!release.is_empty()).then(|| release.to_string()))
         },
         put: |snapshot, fact| snapshot.rendered_releases = map(fact, Clone::clone),
+    }
+}
+
+pub(super) fn image_digest_mirror_sets() -> Kind<MirrorSet<'static>> {
+    Kind {
+        resource: &resource::IMAGE_DIGEST_MIRROR_SETS,
+        project: |text| from_text::<MirrorSet<'_>>(text),
+        put: |snapshot, fact| snapshot.image_digest_mirror_sets = map(fact, |sets| sets.values().cloned().collect()),
+    }
+}
+
+pub(super) fn image_tag_mirror_sets() -> Kind<MirrorSet<'static>> {
+    Kind {
+        resource: &resource::IMAGE_TAG_MIRROR_SETS,
+        project: |text| from_text::<MirrorSet<'_>>(text),
+        put: |snapshot, fact| snapshot.image_tag_mirror_sets = map(fact, |sets| sets.values().cloned().collect()),
+    }
+}
+
+pub(super) fn image_content_source_policies() -> Kind<MirrorSet<'static>> {
+    Kind {
+        resource: &resource::IMAGE_CONTENT_SOURCE_POLICIES,
+        project: |text| from_text::<MirrorSet<'_>>(text),
+        put: |snapshot, fact| {
+            snapshot.image_content_source_policies = map(fact, |sets| sets.values().cloned().collect());
+        },
+    }
+}
+
+pub(super) fn image_config() -> Kind<ImageConfig<'static>> {
+    Kind {
+        resource: &resource::IMAGE_CONFIGS,
+        project: |text| from_text::<ImageConfig<'_>>(text),
+        put: |snapshot, fact| snapshot.image_config = single(fact, &resource::IMAGE_CONFIGS),
+    }
+}
+
+pub(super) fn release_signatures() -> Kind<Arc<ReleaseConfigMap>> {
+    Kind {
+        resource: &resource::RELEASE_SIGNATURES,
+        project: |text| from_text::<ConfigMap<'_>>(text).map(Arc::new),
+        put: |snapshot, fact| snapshot.release_signatures = map(fact, |maps| maps.values().cloned().collect()),
+    }
+}
+
+pub(super) fn release_verification() -> Kind<Arc<ReleaseConfigMap>> {
+    Kind {
+        resource: &resource::RELEASE_VERIFICATION,
+        project: |text| from_text::<ConfigMap<'_>>(text).map(Arc::new),
+        put: |snapshot, fact| snapshot.release_verification = single(fact, &resource::RELEASE_VERIFICATION),
     }
 }
 

@@ -42,11 +42,19 @@ pub async fn live_read(client: &Client, deadline: Instant) -> LiveFacts {
 
 /// Reads every fact once, for a command that does not watch.
 pub async fn read_once(client: &Client, deadline: Instant) -> Snapshot {
-    let (live, image, nodes, infrastructure) = tokio::join!(
+    let (live, image, nodes, infrastructure, signatures, verification) = tokio::join!(
         live_read(client, deadline),
         read(client, kind::internal_release_image(), deadline),
         read(client, kind::machine_config_nodes(), deadline),
         read(client, kind::infrastructure(), deadline),
+        read(client, kind::release_signatures(), deadline),
+        read(client, kind::release_verification(), deadline),
+    );
+    let (digest_mirrors, tag_mirrors, content_sources, image_config) = tokio::join!(
+        read(client, kind::image_digest_mirror_sets(), deadline),
+        read(client, kind::image_tag_mirror_sets(), deadline),
+        read(client, kind::image_content_source_policies(), deadline),
+        read(client, kind::image_config(), deadline),
     );
     let mut snapshot = Snapshot {
         cluster_version: live.cluster_version,
@@ -57,6 +65,12 @@ pub async fn read_once(client: &Client, deadline: Instant) -> Snapshot {
     image(&mut snapshot);
     nodes(&mut snapshot);
     infrastructure(&mut snapshot);
+    digest_mirrors(&mut snapshot);
+    tag_mirrors(&mut snapshot);
+    content_sources(&mut snapshot);
+    image_config(&mut snapshot);
+    signatures(&mut snapshot);
+    verification(&mut snapshot);
     snapshot
 }
 

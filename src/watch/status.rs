@@ -24,7 +24,7 @@ pub enum State {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WatchStatus {
-    /// `clusterversions.config.openshift.io`
+    /// `clusterversions.config.openshift.io`, with namespace and selector where it has one
     pub resource: String,
     /// The API version in use.
     pub version: Option<&'static str>,
@@ -55,7 +55,7 @@ pub struct WatchStatus {
 impl WatchStatus {
     pub(super) fn new(resource: &Resource) -> Self {
         Self {
-            resource: resource.full_name(),
+            resource: resource.selected(),
             version: None,
             state: State::Starting,
             ready: false,

@@ -75,7 +75,7 @@ async fn ready_only_after_every_first_list() {
     fake.put("infrastructures", "cluster", json!({"status": {"controlPlaneTopology": "External"}}));
     fake.answering(false);
     let (watches, _tasks) = Watches::start(&fake.client, quick());
-    assert_eq!(watches.waiting_for().len(), 6);
+    assert_eq!(watches.waiting_for().len(), watches.statuses().len());
     assert!(why(&watches.snapshot().cluster_version).contains("not been read yet"));
     fake.answering(true);
     until("ready", || watches.waiting_for().is_empty()).await;
@@ -268,7 +268,7 @@ async fn an_unreachable_api_server_is_named() {
     let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
     let (watches, _tasks) = Watches::start(&Client::try_from(config).unwrap(), quick());
     until("noticed", || watches.statuses().iter().all(|status| status.errors > 1)).await;
-    assert_eq!(watches.waiting_for().len(), 6);
+    assert_eq!(watches.waiting_for().len(), watches.statuses().len());
     let told = why(&watches.snapshot().cluster_version);
     assert!(told.contains("refused") && told.contains("/statusz"), "{told}");
 }

@@ -245,7 +245,7 @@ pub fn complete(object: &Value) -> Value {
 fn allowed_without_facts(review: &Value) -> Result<bool, BadInput> {
     let (cluster, catalog) = (Snapshot::nothing("not asked"), Catalog::new([]));
     let (settings, now) = (&Settings::default(), jiff::Timestamp::now());
-    let judged = judge(review.to_string().as_bytes(), Facts { cluster: &cluster, catalog: &catalog, settings, now })?;
+    let judged = judge(review.to_string().as_bytes(), Facts::of(&cluster, &catalog, settings, now))?;
     Ok(judged.verdict.allowed())
 }
 
@@ -291,7 +291,7 @@ impl Proof {
         let verdict_of = |review: &Value| -> Option<Outcome> {
             let cluster = situation.state.snapshot();
             let (catalog, settings, now) = (&situation.catalog, &situation.settings, situation.now);
-            let judged = judge(review.to_string().as_bytes(), Facts { cluster: &cluster, catalog, settings, now });
+            let judged = judge(review.to_string().as_bytes(), Facts::of(&cluster, catalog, settings, now));
             judged.ok().map(|judged| judged.verdict.result)
         };
         match self.replay(review) {

@@ -46,6 +46,8 @@ pub struct Guard {
     health_port: u16,
     admin_port: u16,
     pub config: Option<Value>,
+    /// Whether it keeps what it reads from registries in a directory.
+    pub cache: bool,
     /// Dropped last: it ends all processes and removes the directory.
     pub testbed: Testbed,
 }
@@ -97,11 +99,21 @@ impl Guard {
     pub fn install(testbed: Testbed) -> Self {
         let api = Api::of(&testbed);
         let [webhook_port, health_port, admin_port] = [free_port(), free_port(), free_port()];
-        let guard = Self { api, airgate: None, webhook_port, health_port, admin_port, config: None, testbed };
+        let guard =
+            Self { api, airgate: None, webhook_port, health_port, admin_port, config: None, cache: false, testbed };
         fs::create_dir(guard.releases()).expect("a directory for releases");
         fs::write(guard.releases().join("catalog.json"), Site::new().catalog().to_string()).expect("write a catalog");
         let namespace = "openshift-airgate";
-        guard.testbed.kubectl(["create", "namespace", namespace]).success();
+        // Those of OpenShift in which airgate has a role.
+        for namespace in
+            [namespace, "openshift-config", "openshift-config-managed", "openshift-machine-config-operator"]
+        {
+            guard.testbed.kubectl(["create", "namespace", namespace]).success();
+        }
+        // Nothing answers for the registry that most tests name: it is not to be looked for.
+        let blocked = json!({"apiVersion": "config.openshift.io/v1", "kind": "Image", "metadata": {"name": "cluster"},
+            "spec": {"registrySources": {"blockedRegistries": ["registry.example:5000"]}}});
+        guard.testbed.command(["apply", "-f", "-"]).stdin(blocked.to_string()).run().success();
         guard.testbed.kubectl(["create", "serviceaccount", "airgate", "-n", namespace]).success();
         let printed = from_yaml(&guard.airgate(&["manifests"])).expect("YAML from airgate manifests");
         let rights: Vec<Value> =
@@ -160,6 +172,9 @@ impl Guard {
             [("listen", self.webhook_port), ("health-listen", self.health_port), ("admin-listen", self.admin_port)]
         {
             command.arg(format!("--{flag}=127.0.0.1:{port}"));
+        }
+        if self.cache {
+            command.arg("--cache-dir").arg(self.testbed.dir().join("cache"));
         }
         if let Some(config) = &self.config {
             let path = self.testbed.dir().join("airgate.config");
@@ -342,6 +357,12 @@ impl Guard {
         let (_, body) = http_get(self.health_port, "/metrics").expect("airgate's metrics");
         let counts = body.lines().filter(|line| line.starts_with("airgate_reviews_total"));
         counts.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum()
+    }
+
+    /// The value of a metric, with its labels as they are printed.
+    pub fn metric(&self, name: &str) -> Option<u64> {
+        let (_, body) = http_get(self.health_port, "/metrics").expect("airgate's metrics");
+        body.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
     }
 
     /// A text without what differs from run to run.

@@ -19,6 +19,10 @@ mod guard;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+#[expect(dead_code, reason = "the tests of registries use the rest")]
+#[path = "../registry/images.rs"]
+mod images;
+#[cfg(test)]
 mod iri;
 #[cfg(test)]
 mod killed;
@@ -27,11 +31,21 @@ mod kubectl;
 #[cfg(test)]
 mod live;
 #[cfg(test)]
+mod lookups;
+#[cfg(test)]
 mod objects;
 #[cfg(test)]
 mod oc;
 #[cfg(test)]
 mod platform;
+#[cfg(test)]
+#[expect(dead_code, reason = "the tests of registries use the rest")]
+#[path = "../registry/push.rs"]
+mod push;
+#[cfg(test)]
+#[expect(dead_code, reason = "the tests of registries use the rest")]
+#[path = "../registry/real.rs"]
+mod real;
 #[cfg(test)]
 mod recorder;
 #[cfg(test)]
@@ -46,3 +60,7 @@ mod step;
 mod support;
 #[cfg(test)]
 mod testbed;
+#[cfg(test)]
+#[expect(dead_code, reason = "the library's own tests use the rest")]
+#[path = "../../src/payload/testing.rs"]
+mod testing;

@@ -44,7 +44,7 @@ impl Situation {
     }
 
     pub fn judge_bytes(&self, body: &[u8]) -> Result<Judged, airgate::review::BadInput> {
-        let facts = Facts { cluster: &self.snapshot, catalog: &self.catalog, settings: &self.settings, now: self.now };
+        let facts = Facts::of(&self.snapshot, &self.catalog, &self.settings, self.now);
         engine::judge(body, facts)
     }
 }

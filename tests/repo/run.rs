@@ -11,14 +11,19 @@ pub struct Output {
 
 /// `airgate ARGS` in the repository's root, with an environment of its own.
 pub fn airgate(args: &[&str]) -> Output {
-    airgate_with_stdin(args, "")
+    airgate_with(args, &[], "")
 }
 
 pub fn airgate_with_stdin(args: &[&str], stdin: &str) -> Output {
+    airgate_with(args, &[], stdin)
+}
+
+pub fn airgate_with(args: &[&str], environment: &[(&str, &str)], stdin: &str) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_airgate"))
         .args(args)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .env_clear()
+        .envs(environment.iter().copied())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

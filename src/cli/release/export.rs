@@ -65,6 +65,9 @@ fn entry(release: &Release) -> Entry {
         previous: release.previous.as_ref().map(|all| all.iter().map(ToString::to_string).collect()),
         architecture: release.architecture.clone(),
         shards: release.shards.iter().map(ToString::to_string).collect(),
-        components: release.components.as_ref().map(|all| all.iter().map(ToString::to_string).collect()),
+        components: release
+            .components
+            .as_ref()
+            .map(|all| all.iter().map(|component| component.image.clone()).collect()),
     }
 }

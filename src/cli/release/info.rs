@@ -84,7 +84,10 @@ fn shown<'a>(reference: &'a str, finding: &Finding) -> Shown<'a> {
         architecture: finding.architecture.clone(),
         previous: finding.previous.as_ref().map(|all| all.iter().map(ToString::to_string).collect()),
         shards: finding.shards.iter().map(ToString::to_string).collect(),
-        components: finding.components.as_ref().map(|all| all.iter().map(ToString::to_string).collect()),
+        components: finding
+            .components
+            .as_ref()
+            .map(|all| all.iter().map(|component| component.image.clone()).collect()),
         source: finding.source.name.to_string(),
         verified: finding.source.verified,
         signature: SIGNATURE,

@@ -1,6 +1,6 @@
 //! Judging a target that is known by digest.
 
-use super::{FIELD, PathStep, SUPPLY};
+use super::{FIELD, PathStep};
 use crate::cluster::Missing;
 use crate::policy::{Context, Judgement};
 use crate::pullspec::Digest;
@@ -80,8 +80,10 @@ impl PathStep<'_, '_> {
             return;
         }
         let lookup = self.context.catalog.lookup(digest);
-        if let Lookup::Release(release) = lookup {
-            judgement.used_release(release);
+        match lookup {
+            Lookup::Release(release) => judgement.used_release(release),
+            Lookup::Missing if self.lone_shard(digest, judgement) => return,
+            Lookup::Contradiction(..) | Lookup::Missing => {}
         }
         if let Some(entry) = self.upgrade.rollback_to(digest) {
             let listed = matches!(lookup, Lookup::Release(release) if release.lists(&self.current) == Some(true));
@@ -178,7 +180,7 @@ impl PathStep<'_, '_> {
         refused && (!stored.named() || is_desired || self.upgrade.unseen)
     }
 
-    fn known_risks(&self, digest: Digest, version: &str, judgement: &mut Judgement) {
+    pub(super) fn known_risks(&self, digest: Digest, version: &str, judgement: &mut Judgement) {
         let Some(update) = self.upgrade.conditional(digest).filter(|update| !update.recommended()) else { return };
         let risks: Vec<_> = update.risks.iter().map(|risk| shown(&risk.name)).collect();
         let risks = if risks.is_empty() { "unnamed".into() } else { risks.join(", ") };
@@ -288,46 +290,6 @@ impl PathStep<'_, '_> {
                 "going back is supported only to the release before the current one, within the same minor version",
             ),
         }
-    }
-
-    /// No payload was read: an edge that the update service offers for exactly this digest is evidence too.
-    fn by_offer(&self, digest: Digest, lookup: Lookup<'_>, judgement: &mut Judgement) {
-        let why_missing = match lookup {
-            Lookup::Contradiction(one, other) => {
-                format!("{} and {} say different things about {digest}", one.name, other.name)
-            }
-            Lookup::Release(release) => {
-                format!("{} does not say which versions {} can be reached from", release.source.name, release.version)
-            }
-            Lookup::Missing if self.context.catalog.is_empty() => {
-                "airgate was given no release at all (--releases)".into()
-            }
-            Lookup::Missing if self.upgrade.to.image.is_empty() => {
-                format!("no release source on this site knows {digest}")
-            }
-            Lookup::Missing => "no release source on this site knows that digest".into(),
-        };
-        let offer =
-            self.upgrade.available(digest).map(|update| (&*update.version, "status.availableUpdates")).or_else(|| {
-                self.upgrade.conditional(digest).map(|u| (&*u.release.version, "status.conditionalUpdates"))
-            });
-        if let Some((version, source)) = offer {
-            let what = format!("judged by {source} alone, which offers {} for this digest", shown(version));
-            judgement.warn(FIELD, Text::new(what, why_missing));
-            return self.known_risks(digest, &shown(version), judgement);
-        }
-        let missing = Missing {
-            why: format!("{why_missing}, so which versions it can be reached from is not known"),
-            remedy: match lookup {
-                Lookup::Contradiction(..) => {
-                    "remove the wrong one; oc adm release info -o json PULLSPEC tells which".into()
-                }
-                _ => SUPPLY.into(),
-            },
-        };
-        let target = if self.upgrade.to.image.is_empty() { &self.upgrade.to.version } else { &self.upgrade.to.image };
-        let what = format!("whether {} may go to {} cannot be judged", self.current, shown(target));
-        judgement.unknown(FIELD, what, &missing, self.upgrade.steps());
     }
 }
 

@@ -113,7 +113,12 @@ impl Fake {
     fn answer(&self, uri: &Uri) -> Response<Body> {
         let mut inner = self.lock();
         inner.requests.push(uri.to_string());
-        let parts: Vec<_> = uri.path().trim_start_matches("/apis/").split('/').collect();
+        // The first API has no group; a namespace changes nothing here.
+        let path = uri.path().strip_prefix("/apis/").or_else(|| uri.path().strip_prefix("/api"));
+        let mut parts: Vec<_> = path.unwrap_or_default().split('/').collect();
+        if parts.get(2) == Some(&"namespaces") {
+            parts.drain(2..4);
+        }
         let query = uri.query().unwrap_or_default();
         let path = parts.join("/");
         match &parts[..] {

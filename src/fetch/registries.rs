@@ -1,0 +1,117 @@
+//! The registries as a source of releases: the disk first, then the places that the cluster's mirrors say.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::access::ClusterAccess;
+use super::cache::Cache;
+use super::components::Components;
+use super::flights::{Flights, Scope, Source};
+use super::status::Counts;
+use crate::catalog::{Finding, Keeps};
+use crate::facts::Facts;
+use crate::mirrors::MirrorRules;
+use crate::policy::Want;
+use crate::pullspec::{Digest, Repository};
+use crate::registry::Unread;
+use crate::release::Release;
+
+#[derive(Debug)]
+pub struct Registries {
+    pub facts: Facts,
+    pub access: ClusterAccess,
+    pub cache: Option<Cache>,
+    pub counts: Counts,
+    pub components: Components,
+}
+
+impl Registries {
+    /// Where to ask, in order.
+    pub(super) fn places(&self, want: &Want, scope: Scope) -> Result<Vec<Repository>, String> {
+        let Some(repository) = &want.repository else {
+            return Err("nothing says which repository it is in; name it by image".into());
+        };
+        let snapshot = self.facts.snapshot();
+        let rules = MirrorRules::of(&snapshot)
+            .map_err(|missing| format!("where its mirrors are is not known: {}; {}", missing.why, missing.remedy))?;
+        let places = rules.places(repository);
+        match scope {
+            Scope::All if places.refused => {
+                Err(format!("allowedRegistries of image.config.openshift.io/cluster leaves {repository} out"))
+            }
+            Scope::All => Ok(places.places),
+            Scope::MirrorsOnly => Ok(places.mirrors().cloned().collect()),
+        }
+    }
+
+    /// From the disk, off the threads that answer reviews.
+    async fn cached(&self, digest: Digest) -> Option<Finding> {
+        let cache = self.cache.clone()?;
+        let found = tokio::task::spawn_blocking(move || cache.load(digest)).await.ok().flatten();
+        if found.is_some() {
+            self.counts.cached.inc();
+        }
+        found
+    }
+
+    async fn keep(&self, digest: Digest, blobs: Vec<(Digest, Vec<u8>)>, place: String, now: Timestamp) {
+        let Some(cache) = self.cache.clone() else { return };
+        let stored = tokio::task::spawn_blocking(move || cache.store(digest, &blobs, &place, now)).await;
+        if let Ok(Err(why)) = stored {
+            self.counts.cache_faults.inc();
+            tracing::warn!(%digest, why, "a release could not be kept on disk; it is known until the next start");
+        }
+    }
+
+    /// Makes everything on the disk known, so that a restart with every registry dead loses nothing.
+    pub async fn load_cache(&self) {
+        let digests = self.cache.as_ref().map(Cache::digests).unwrap_or_default();
+        for digest in digests {
+            if let Some(release) = self.cached(digest).await.and_then(|finding| finding.release()) {
+                self.facts.add_release(release);
+            }
+        }
+    }
+}
+
+impl Flights<Registries> {
+    /// For `/statusz`.
+    #[must_use]
+    pub fn status(&self) -> Value {
+        let mut status = self.describe();
+        status["cacheDirectory"] = json!(self.source.cache.as_ref().map(Cache::directory));
+        status["notes"] = json!(self.source.access.notes());
+        status
+    }
+}
+
+impl Source for Registries {
+    fn names(&self, want: &Want, scope: Scope) -> Arc<str> {
+        let places = self.places(want, scope).unwrap_or_default();
+        places.first().map_or_else(|| "this site's mirrors".into(), |place| place.to_string().into())
+    }
+
+    async fn read(&self, want: &Want, scope: Scope, deadline: Instant) -> Result<Finding, String> {
+        if let Some(found) = self.cached(want.digest).await {
+            return Ok(found);
+        }
+        let places = self.places(want, scope)?;
+        if places.is_empty() && scope == Scope::MirrorsOnly {
+            return Err("it has no mirror".into());
+        }
+        let registry = self.access.registry(&self.facts.snapshot()).await?;
+        let read =
+            registry.release(&places, want.digest, deadline).await.map_err(|unread: Unread| unread.to_string())?;
+        let (now, place) = (Timestamp::now(), read.place.to_string());
+        let finding = Finding::of_payload(read.payload, Keeps::Bytes, &place, now);
+        self.keep(want.digest, read.bytes, place, now).await;
+        Ok(finding)
+    }
+
+    fn publish(&self, release: Release) {
+        self.facts.add_release(release);
+    }
+}
