@@ -1,5 +1,6 @@
 //! The command line: verbs and the flags they share. Only this module and those below it print.
 
+mod audit;
 mod certs;
 mod check;
 mod completion;
@@ -9,7 +10,9 @@ mod output;
 mod policies;
 mod progress;
 mod release;
+mod request;
 mod serve;
+mod snapshot;
 mod source;
 mod test;
 
@@ -31,6 +34,10 @@ enum Verb {
     Serve(serve::ServeArgs),
     /// Judge a request, an object or a planned step without sending it anywhere
     Check(check::CheckArgs),
+    /// Judge what a cluster has stored as if it were requested now
+    Audit(audit::AuditArgs),
+    /// Save what airgate reads of a cluster, and with a request all that its verdict rests on
+    Snapshot(snapshot::SnapshotArgs),
     /// Run policy cases
     Test(test::TestArgs),
     /// List the policies, or explain one
@@ -59,6 +66,8 @@ pub fn run() -> ExitCode {
         Verb::Demo(args) => demo::run(&args),
         Verb::Certs(args) => certs::run(&args),
         Verb::Check(args) => check::run(args),
+        Verb::Audit(args) => audit::run(&args),
+        Verb::Snapshot(args) => snapshot::run(args),
         Verb::Test(args) => test::run(&args),
         Verb::Policies(args) => policies::run(&args),
         Verb::Release(args) => release::run(&args),

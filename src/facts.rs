@@ -21,6 +21,7 @@ use crate::cluster::{Missing, Snapshot};
 use crate::problem::Problem;
 use crate::release::{Catalog, Release};
 use crate::resource::ResourceId;
+use crate::saved::Objects;
 use crate::signature::Signatures;
 use crate::watch::{self, Timing, WatchTasks, Watches};
 use files::Files;
@@ -201,6 +202,20 @@ impl Facts {
                     why: format!("no cluster was given to look {resource} {name} up in"),
                     remedy: "name one with --state DIR or --kubeconfig FILE".into(),
                 }),
+            },
+        }
+    }
+
+    /// Every object that airgate reads, whole, to be saved.
+    ///
+    /// # Errors
+    /// Where there is no cluster to save.
+    pub async fn save(&self, deadline: Instant) -> Result<Objects, &'static str> {
+        match &self.0.cluster {
+            Cluster::Watched(client, _) | Cluster::Once(client, _) => Ok(watch::save(client, deadline).await),
+            Cluster::State | Cluster::Given(_) => match &self.0.files.load().state {
+                Some(state) => Ok(state.save()),
+                None => Err("no cluster was given: name one with --state DIR or --kubeconfig FILE"),
             },
         }
     }

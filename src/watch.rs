@@ -21,7 +21,7 @@ use kube::Client;
 use tokio::task::JoinSet;
 
 pub use client::{ConnectError, connect};
-pub use live::{LiveFacts, get, live_read, read_once};
+pub use live::{LiveFacts, get, live_read, read_once, save};
 pub use status::{State, WatchStatus};
 
 use crate::cluster::Snapshot;

@@ -19,6 +19,7 @@ use crate::fetch::{self, Lookups};
 use crate::policy::Want;
 use crate::problem::Problem;
 use crate::release::{Attempt, Catalog};
+use crate::saved::Objects;
 use crate::settings::Settings;
 use crate::signature::Signatures;
 use crate::watch;
@@ -141,6 +142,11 @@ impl Sources {
 
     pub fn problems(&self) -> Arc<Vec<Problem>> {
         self.facts.problems()
+    }
+
+    /// Every object that airgate reads, whole.
+    pub fn save(&self) -> Result<Objects> {
+        self.runtime.block_on(async { self.facts.save(Instant::now() + READ_LIMIT).await }).map_err(|why| anyhow!(why))
     }
 
     /// The stored form of an object.

@@ -7,7 +7,7 @@ pub const INTERNAL_RELEASE_IMAGES: &str = "internalreleaseimages.machineconfigur
 pub const MACHINE_CONFIG_NODES: &str = "machineconfignodes.machineconfiguration.openshift.io";
 pub const NAMES: [&str; 2] = [INTERNAL_RELEASE_IMAGES, MACHINE_CONFIG_NODES];
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CustomResourceDefinition<'a> {
     pub metadata: Metadata<'a>,
 }

@@ -8,7 +8,7 @@ use super::{Condition, Metadata, Str, bundles, conditions, into_owned, object};
 /// The singleton's name, which its CRD demands.
 pub const NAME: &str = "cluster";
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct InternalReleaseImage<'a> {
     #[serde(borrow, deserialize_with = "object")]
@@ -19,7 +19,7 @@ pub struct InternalReleaseImage<'a> {
     pub status: Releases<'a>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct Releases<'a> {
     #[serde(borrow, deserialize_with = "bundles")]
@@ -27,7 +27,7 @@ pub struct Releases<'a> {
 }
 
 /// An entry of `spec.releases` (name only) or of `status.releases`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct BundleEntry<'a> {
     #[serde(borrow)]
@@ -63,7 +63,7 @@ impl BundleEntry<'_> {
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct MachineConfigNode<'a> {
     #[serde(borrow, deserialize_with = "object")]
@@ -72,7 +72,7 @@ pub struct MachineConfigNode<'a> {
     pub status: MachineConfigNodeStatus<'a>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct MachineConfigNodeStatus<'a> {
     #[serde(borrow, deserialize_with = "object")]

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::{Metadata, Str, into_owned, object};
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct MachineConfigPool<'a> {
     #[serde(borrow, deserialize_with = "object")]
@@ -16,14 +16,14 @@ pub struct MachineConfigPool<'a> {
 }
 
 /// `spec` (where the pool is going) or `status` (what its nodes run) of a pool.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct PoolSide<'a> {
     #[serde(borrow, deserialize_with = "object")]
     pub configuration: Configuration<'a>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct Configuration<'a> {
     /// Name of a rendered MachineConfig; empty before the first rendering.
@@ -33,7 +33,7 @@ pub struct Configuration<'a> {
 
 /// Of a MachineConfig only its name, the annotation that says which release it was rendered for, and its OS image: the
 /// files of a node make up megabytes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct MachineConfig<'a> {
     #[serde(borrow, deserialize_with = "object")]
@@ -43,7 +43,7 @@ pub struct MachineConfig<'a> {
     pub spec: MachineConfigSpec<'a>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct MachineConfigSpec<'a> {
     /// Empty for the OS of the release.
@@ -62,14 +62,14 @@ impl MachineConfig<'_> {
 /// What the names of rendered MachineConfigs begin with.
 pub const RENDERED: &str = "rendered-";
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct Infrastructure<'a> {
     #[serde(borrow, deserialize_with = "object")]
     pub status: InfrastructureStatus<'a>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct InfrastructureStatus<'a> {
     #[serde(borrow)]

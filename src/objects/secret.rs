@@ -13,7 +13,7 @@ pub const NAMESPACE: &str = "openshift-machine-config-operator";
 /// The two have two keys each.
 const KEYS_MAX: usize = 256;
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Secret<'a> {
     pub metadata: Metadata<'a>,
     /// Read for the two above only.
@@ -34,7 +34,7 @@ impl Secret<'_> {
 }
 
 /// The keys of `data` whose value is not empty. Values are passed over.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FilledKeys<'a>(Vec<Str<'a>>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for FilledKeys<'a> {

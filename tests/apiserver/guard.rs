@@ -352,6 +352,11 @@ impl Guard {
         serde_json::from_str(&body).unwrap_or_default()
     }
 
+    /// The same of a series that counts from nothing.
+    pub fn count(&self, series: &str) -> u64 {
+        self.metric(series).unwrap_or_default()
+    }
+
     /// How many reviews airgate has judged.
     pub fn reviews(&self) -> u64 {
         let (_, body) = http_get(self.health_port, "/metrics").expect("airgate's metrics");

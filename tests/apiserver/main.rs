@@ -43,6 +43,8 @@ mod platform;
 #[path = "../registry/push.rs"]
 mod push;
 #[cfg(test)]
+mod race;
+#[cfg(test)]
 #[expect(dead_code, reason = "the tests of registries use the rest")]
 #[path = "../registry/real.rs"]
 mod real;
@@ -50,6 +52,8 @@ mod real;
 mod recorder;
 #[cfg(test)]
 mod rights;
+#[cfg(test)]
+mod rollout;
 #[cfg(test)]
 mod server;
 #[cfg(test)]

@@ -17,6 +17,8 @@ mod releases;
 #[cfg(test)]
 mod run;
 #[cfg(test)]
+mod snapshot;
+#[cfg(test)]
 #[expect(dead_code, reason = "the library's own tests use the rest")]
 #[path = "../../src/payload/testing.rs"]
 mod testing;
