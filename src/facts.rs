@@ -20,7 +20,7 @@ use crate::action::Stored;
 use crate::cluster::{Missing, Snapshot};
 use crate::problem::Problem;
 use crate::release::{Catalog, Release};
-use crate::resource::ResourceId;
+use crate::resource::{Resource, ResourceId};
 use crate::saved::Objects;
 use crate::signature::Signatures;
 use crate::watch::{self, Timing, WatchTasks, Watches};
@@ -217,6 +217,24 @@ impl Facts {
                 Some(state) => Ok(state.save()),
                 None => Err("no cluster was given: name one with --state DIR or --kubeconfig FILE"),
             },
+        }
+    }
+
+    /// Sets or removes an annotation of a stored object, as it was read; yields the API server's warnings. `None`
+    /// where there is no API server.
+    pub async fn annotate(
+        &self,
+        resource: &Resource,
+        object: &serde_json::Value,
+        annotation: (&str, Option<&str>),
+        patience: Duration,
+    ) -> Option<Result<Vec<String>, watch::WriteError>> {
+        let (key, text) = annotation;
+        match &self.0.cluster {
+            Cluster::Watched(client, _) | Cluster::Once(client, _) => {
+                Some(watch::annotate(client, resource, object, key, text, patience).await)
+            }
+            Cluster::State | Cluster::Given(_) => None,
         }
     }
 

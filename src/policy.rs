@@ -8,7 +8,8 @@ use jiff::Timestamp;
 use crate::breakglass::{ANNOTATION, Step};
 use crate::cluster::{Missing, Provenance, Snapshot};
 use crate::objects::cluster_version::NAME;
-use crate::objects::{crd, machine_config::MachineConfig, secret::Secret};
+use crate::objects::secret::{self, Secret};
+use crate::objects::{crd, machine_config::MachineConfig};
 use crate::pullspec::{Digest, Repository};
 use crate::release::completeness::Checks;
 use crate::release::{Attempt, Catalog, Release};
@@ -365,37 +366,53 @@ impl Policy {
         settings.policies.get(self.id).and_then(|p| p.on_unknown)
     }
 
-    /// The way out in an emergency, as the command that sets it. Policies that judge a value's form have none.
+    /// The way out in an emergency: the command, and what it writes. Policies that judge a value's form have none.
     #[must_use]
     pub fn emergency(&self) -> String {
-        let (object, from, target) = match (self.id, self.guards) {
+        let (step, object, from, target) = match (self.id, self.guards) {
             _ if !self.overridable() => return "no override opens it: name the image by digest".into(),
-            ("bundle-change", _) => ("internalreleaseimage cluster", "cluster", "BUNDLE NAME, one entry a bundle"),
-            (_, [Guard::InternalReleaseImageDrop | Guard::InternalReleaseImageDelete, ..]) => {
-                ("internalreleaseimage cluster", "cluster", "BUNDLE NAME, one entry a release; or delete")
-            }
-            ("bundle-support", _) => (
-                "secret NAME -n openshift-machine-config-operator",
-                "NAME",
-                "delete; or NAME where a key of a Secret is emptied",
+            ("bundle-support", _) => return self.emergency_by_hand(),
+            ("bundle-change", _) => (
+                "patch internalreleaseimage/cluster -p PATCH",
+                "internalreleaseimage cluster",
+                "cluster",
+                "BUNDLE NAME, one entry a bundle",
             ),
-            (_, [Guard::ClusterVersionDelete, ..]) => ("clusterversion version", "CURRENT VERSION", "delete"),
+            (_, [Guard::InternalReleaseImageDrop | Guard::InternalReleaseImageDelete, ..]) => (
+                "patch internalreleaseimage/cluster -p PATCH",
+                "internalreleaseimage cluster",
+                "cluster",
+                "BUNDLE NAME, one entry a release; or delete",
+            ),
+            (_, [Guard::ClusterVersionDelete, ..]) => {
+                ("delete clusterversion/version", "clusterversion version", "CURRENT VERSION", "delete")
+            }
             _ => (
+                "upgrade --to-image PULLSPEC",
                 "clusterversion version",
                 "CURRENT VERSION",
                 "sha256:DIGEST as requested, else VERSION or VERSION/Multi",
             ),
         };
-        let only = match self.id {
-            "bundle-change" => "it only warns, unless onUnknown is set to deny; then, ",
-            "bundle-support" => "on the Secret, or the same on crd NAME: ",
-            _ => "",
-        };
+        let only =
+            if self.id == "bundle-change" { "it only warns, unless onUnknown is set to deny; then, " } else { "" };
         format!(
-            "{only}in an emergency, for one step, within 24 hours, recorded:\n  \
-             oc annotate {object} --overwrite {}='{{\"policy\":\"{}\",\"from\":\"{from}\",\"target\":\"{target}\",\
+            "{only}in an emergency, for one step, within 24 hours, recorded (--apply sets what it shows):\n  \
+             airgate override {step} --policy {id} --reason WHY\nwhich by hand is:\n  \
+             oc annotate {object} --overwrite {ANNOTATION}='{{\"policy\":\"{id}\",\"from\":\"{from}\",\"target\":\"{target}\",\
              \"reason\":\"WHY\",\"expires\":\"RFC 3339 time\"}}'",
-            ANNOTATION, self.id
+            id = self.id
+        )
+    }
+
+    /// For objects that `airgate override` does not look up: Secrets and CustomResourceDefinitions.
+    fn emergency_by_hand(&self) -> String {
+        format!(
+            "in an emergency, for one step, within 24 hours, recorded; for a CRD: crd NAME, without a namespace:\n  \
+             oc annotate secret NAME -n {} --overwrite {ANNOTATION}='{{\"policy\":\"{}\",\"from\":\"NAME\",\"target\":\
+             \"delete; or NAME where a key of a Secret is emptied\",\"reason\":\"WHY\",\"expires\":\"RFC 3339 time\"}}'",
+            secret::NAMESPACE,
+            self.id
         )
     }
 

@@ -65,7 +65,7 @@ struct RefArgs {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
+pub enum Format {
     #[default]
     Text,
     Json,

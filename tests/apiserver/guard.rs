@@ -359,8 +359,13 @@ impl Guard {
 
     /// How many reviews airgate has judged.
     pub fn reviews(&self) -> u64 {
+        self.counted("airgate_reviews_total")
+    }
+
+    /// The sum of all counters whose line begins so.
+    pub fn counted(&self, beginning: &str) -> u64 {
         let (_, body) = http_get(self.health_port, "/metrics").expect("airgate's metrics");
-        let counts = body.lines().filter(|line| line.starts_with("airgate_reviews_total"));
+        let counts = body.lines().filter(|line| line.starts_with(beginning));
         counts.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum()
     }
 

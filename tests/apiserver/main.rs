@@ -37,6 +37,8 @@ mod objects;
 #[cfg(test)]
 mod oc;
 #[cfg(test)]
+mod override_step;
+#[cfg(test)]
 mod platform;
 #[cfg(test)]
 #[expect(dead_code, reason = "the tests of registries use the rest")]
@@ -58,6 +60,8 @@ mod rollout;
 mod server;
 #[cfg(test)]
 mod shipped_policy;
+#[cfg(test)]
+mod status;
 #[cfg(test)]
 mod step;
 #[cfg(test)]
