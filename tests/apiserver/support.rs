@@ -40,7 +40,7 @@ fn a_secret_of_the_registry_stays_and_its_contents_are_nowhere() {
       works: to rotate it, replace its values: oc set data secret/internal-release-image-tls -n openshift-machine-config-operator KEY=VALUE
              it can go after the InternalReleaseImage, which release-in-use guards:
              oc get internalreleaseimage cluster
-      rule:  bundle-support (airgate policies explain bundle-support; it also tells the way out in an emergency)
+      rule:  bundle-support (airgate policies explain bundle-support); in an emergency: airgate override --help
     audit: secret.airgate.io bundle-support: deny: Secret internal-release-image-tls in openshift-machine-config-operator is deleted while InternalReleaseImage cluster exists: it is the certificate of the registry that serves the release bundles, on port 22625 of each control-plane node; nothing makes it anew (facts: InternalReleaseImage from watch, N s old)
     "#);
     let patch = r#"{"data": {"tls.key": ""}}"#;
@@ -52,7 +52,7 @@ fn a_secret_of_the_registry_stays_and_its_contents_are_nowhere() {
       works: to rotate it, give the key its new value: oc set data secret/internal-release-image-tls -n openshift-machine-config-operator tls.key=VALUE
              it can go after the InternalReleaseImage, which release-in-use guards:
              oc get internalreleaseimage cluster
-      rule:  bundle-support (airgate policies explain bundle-support; it also tells the way out in an emergency)
+      rule:  bundle-support (airgate policies explain bundle-support); in an emergency: airgate override --help
     audit: secret.airgate.io bundle-support: deny: Secret internal-release-image-tls in openshift-machine-config-operator loses the value of tls.key while InternalReleaseImage cluster exists: it is the certificate of the registry that serves the release bundles, on port 22625 of each control-plane node; nothing makes it anew (facts: InternalReleaseImage from watch, N s old)
     "#);
 
