@@ -1,5 +1,6 @@
 //! The command line: verbs and the flags they share. Only this module and those below it print.
 
+mod audit;
 mod certs;
 mod check;
 mod completion;
@@ -10,7 +11,9 @@ mod override_step;
 mod policies;
 mod progress;
 mod release;
+mod request;
 mod serve;
+mod snapshot;
 mod source;
 mod status;
 mod test;
@@ -33,6 +36,10 @@ enum Verb {
     Serve(serve::ServeArgs),
     /// Judge a request, an object or a planned step without sending it anywhere
     Check(check::CheckArgs),
+    /// Judge what a cluster has stored as if it were requested now
+    Audit(audit::AuditArgs),
+    /// Save what airgate reads of a cluster, and with a request all that its verdict rests on
+    Snapshot(snapshot::SnapshotArgs),
     /// Where the cluster stands and where it can go: releases in use, bundles, upgrades, missing facts
     Status(status::StatusArgs),
     /// Show what an override would open, and set it: the way out in an emergency
@@ -65,6 +72,8 @@ pub fn run() -> ExitCode {
         Verb::Demo(args) => demo::run(&args),
         Verb::Certs(args) => certs::run(&args),
         Verb::Check(args) => check::run(args),
+        Verb::Audit(args) => audit::run(&args),
+        Verb::Snapshot(args) => snapshot::run(args),
         Verb::Status(args) => status::run(&args),
         Verb::Override(args) => override_step::run(args),
         Verb::Test(args) => test::run(&args),

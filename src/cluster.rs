@@ -3,7 +3,10 @@
 //! A fact that could not be read is [`Fact::Unknown`] and says what would supply it; it is never
 //! taken for "there is none".
 
+pub mod origin;
+
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -103,11 +106,22 @@ impl<T> Fact<T> {
     }
 }
 
+/// By what is known, not by where from and since when; and not by why something is unknown.
+impl<T: Hash> Hash for Fact<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Self::Known(value, _) => (0_u8, value).hash(state),
+            Self::Absent(_) => 1_u8.hash(state),
+            Self::Unknown(_) => 2_u8.hash(state),
+        }
+    }
+}
+
 /// Release versions of the rendered MachineConfigs by name; `None` where the annotation is missing.
 pub type RenderedReleases = BTreeMap<String, Option<String>>;
 
 /// Everything airgate knows of the cluster at one moment. Never changed, only replaced.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Snapshot {
     /// The ClusterVersion `version`.
     pub cluster_version: Fact<ClusterVersion<'static>>,

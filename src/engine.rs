@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use crate::answer::Response;
 use crate::cluster::Snapshot;
+use crate::inputs::Short;
 use crate::policy::Context;
 use crate::release::completeness::Checks;
 use crate::release::{Attempt, Catalog};
@@ -52,6 +53,8 @@ pub struct Judged {
     pub verdict: Verdict,
     pub response: Response,
     pub dry_run: bool,
+    /// The digest of what was asked, where a policy judged it.
+    pub request: Option<Short>,
     /// The kind the request is about, for metrics.
     pub kind: &'static str,
     /// The object's name, where airgate guards its kind.
@@ -75,11 +78,13 @@ pub fn judge(body: &[u8], facts: Facts<'_>) -> Result<Judged, BadInput> {
         _ => None,
     };
     let name = review.subject.metadata().map(|metadata| metadata.name.to_string()).unwrap_or_default();
+    let request = (!verdict.audit.is_empty()).then(|| Short::of_request(&review));
     Ok(Judged {
         name,
         verdict,
         response,
         dry_run: review.dry_run,
+        request,
         kind: review.subject.kind(),
         unguarded,
         asked_again: false,

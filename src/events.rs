@@ -1,11 +1,11 @@
-//! What an override leaves behind beside its warning and audit annotation: a metric and an Event.
+//! What airgate leaves behind for people who look later: Events and the metric of used overrides.
 //!
 //! One admin action can be reviewed several times and by several replicas, so both go by content: the Event's
 //! name is made of it, and the counter counts a content once.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -37,11 +37,11 @@ struct PolicyLabel {
     policy: &'static str,
 }
 
-/// Counts and queues.
-#[derive(Debug)]
+/// Counts and queues. Clones share what they have seen.
+#[derive(Clone, Debug)]
 pub struct Events {
     used: Family<PolicyLabel, Counter>,
-    seen: Mutex<BTreeSet<u64>>,
+    seen: Arc<Mutex<BTreeSet<u64>>>,
     queue: Option<mpsc::Sender<Event>>,
 }
 
@@ -70,7 +70,7 @@ impl Events {
         metrics.register(|registry| {
             registry.register("overrides_used", "Steps that an override opened, each content once", registered);
         });
-        Self { used, seen: Mutex::default(), queue: recorder.map(|recorder| recorder.sender.clone()) }
+        Self { used, seen: Arc::default(), queue: recorder.map(|recorder| recorder.sender.clone()) }
     }
 
     /// Leaves a record of an override's use, unless the same content has one.
@@ -80,14 +80,9 @@ impl Events {
         (policy, &entry.from, &entry.target, &entry.reason, entry.expires, who, judged.kind, &judged.name)
             .hash(&mut hasher);
         let content = hasher.finish();
-        let Ok(mut seen) = self.seen.lock() else { return };
-        if seen.len() >= REMEMBERED {
-            seen.clear();
-        }
-        if !seen.insert(content) {
+        if !self.first_time(content) {
             return;
         }
-        drop(seen);
         self.used.get_or_create(&PolicyLabel { policy }).inc();
         let why = shown(&entry.reason);
         let user = shown(who);
@@ -96,29 +91,71 @@ impl Events {
         let expires = entry.expires;
         let message =
             format!("{user} used the override of {policy} for {from} -> {step} (reason: {why}, expires {expires})");
-        if let Some(queue) = &self.queue {
-            let event = event(content, judged.kind, &judged.name, message);
-            if queue.try_send(event).is_err() {
-                tracing::warn!(policy, "too many Events wait to be written: this override has none");
-            }
+        self.send(
+            &Notice { what: "override", reason: "OverrideUsed", kind: judged.kind, name: &judged.name, message },
+            content,
+        );
+    }
+
+    /// Writes an Event whose name is made of `content`: one that is still there is not written again, whichever
+    /// replica wrote it.
+    pub fn announce(&self, notice: &Notice<'_>, content: impl Hash) {
+        let mut hasher = DefaultHasher::new();
+        (notice.what, content).hash(&mut hasher);
+        self.send(notice, hasher.finish());
+    }
+
+    fn first_time(&self, content: u64) -> bool {
+        let Ok(mut seen) = self.seen.lock() else { return false };
+        if seen.len() >= REMEMBERED {
+            seen.clear();
+        }
+        seen.insert(content)
+    }
+
+    fn send(&self, notice: &Notice<'_>, content: u64) {
+        if let Some(queue) = &self.queue
+            && queue.try_send(event(content, notice)).is_err()
+        {
+            tracing::warn!(
+                reason = notice.reason,
+                object = notice.name,
+                "too many Events wait to be written: this has none"
+            );
         }
     }
 }
 
-fn event(content: u64, kind: &str, name: &str, message: String) -> Event {
+/// What an Event says.
+#[derive(Clone, Debug)]
+pub struct Notice<'a> {
+    /// Part of the Event's name.
+    pub what: &'static str,
+    pub reason: &'static str,
+    pub kind: &'static str,
+    pub name: &'a str,
+    /// Cut to what the API server takes.
+    pub message: String,
+}
+
+/// The longest message of an Event.
+const MESSAGE_MAX: usize = 1024;
+
+fn event(content: u64, notice: &Notice<'_>) -> Event {
+    let message = notice.message[..notice.message.floor_char_boundary(MESSAGE_MAX)].to_owned();
     let now = Time(Timestamp::now());
     Event {
         metadata: ObjectMeta {
-            name: Some(format!("airgate-override.{content:016x}")),
+            name: Some(format!("airgate-{}.{content:016x}", notice.what)),
             namespace: Some(NAMESPACE.into()),
             ..ObjectMeta::default()
         },
         involved_object: ObjectReference {
-            kind: Some(kind.into()),
-            name: Some(name.into()),
+            kind: Some(notice.kind.into()),
+            name: Some(notice.name.into()),
             ..ObjectReference::default()
         },
-        reason: Some("OverrideUsed".into()),
+        reason: Some(notice.reason.into()),
         message: Some(message),
         type_: Some("Warning".into()),
         source: Some(EventSource { component: Some("airgate".into()), host: None }),

@@ -28,7 +28,9 @@ pub mod version;
 
 // Pure too, beside the core: what people do, turned into reviews.
 pub mod action;
+pub mod audit;
 pub mod engine;
+pub mod inputs;
 pub mod problem;
 pub mod status;
 
@@ -44,10 +46,12 @@ pub mod files;
 pub mod http;
 pub mod manifests;
 pub mod metrics;
+pub mod patrol;
 pub mod payload;
 pub mod projection;
 pub mod readiness;
 pub mod registry;
+pub mod saved;
 pub mod serve;
 pub mod shutdown;
 pub mod signatures;

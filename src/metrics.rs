@@ -103,6 +103,13 @@ struct ReviewLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FindingLabels {
+    policy: &'static str,
+    outcome: Outcome,
+    enforced: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RefusalLabels {
     reason: Refusal,
 }
@@ -123,6 +130,7 @@ struct PortLabels {
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
     reviews: Family<ReviewLabels, Counter>,
+    findings: Family<FindingLabels, Counter>,
     review_seconds: Histogram,
     refusals: Family<RefusalLabels, Counter>,
     connections: Family<PortLabels, Gauge>,
@@ -141,6 +149,7 @@ impl Metrics {
         let metrics = Self {
             registry: Arc::new(Mutex::new(Registry::with_prefix("airgate"))),
             reviews: Family::default(),
+            findings: Family::default(),
             review_seconds: Histogram::new(REVIEW_SECONDS),
             refusals: Family::default(),
             connections: Family::default(),
@@ -157,6 +166,11 @@ impl Metrics {
 
     fn describe(&self, registry: &mut Registry) {
         registry.register("reviews", "Admission reviews by kind and outcome", self.reviews.clone());
+        registry.register(
+            "findings",
+            "What policies found in reviews, and whether it refused them",
+            self.findings.clone(),
+        );
         registry.register("review_seconds", "Time from decoded request to encoded answer", self.review_seconds.clone());
         registry.register("refusals", "Requests answered without a verdict", self.refusals.clone());
         registry.register("requests_in_flight", "Requests being answered now", self.in_flight.clone());
@@ -189,6 +203,13 @@ impl Metrics {
     pub fn review(&self, kind: &'static str, outcome: Outcome, took: Duration) {
         self.reviews.get_or_create(&ReviewLabels { kind, outcome }).inc();
         self.review_seconds.observe(took.as_secs_f64());
+    }
+
+    /// One thing a policy found. `enforced` is whether it refused the request: what a softer mode or an override let
+    /// pass counts too.
+    pub fn finding(&self, policy: &'static str, outcome: Outcome, enforced: bool) {
+        let enforced = if enforced { "true" } else { "false" };
+        self.findings.get_or_create(&FindingLabels { policy, outcome, enforced }).inc();
     }
 
     pub fn refused(&self, reason: Refusal) {
@@ -256,6 +277,7 @@ mod tests {
     fn the_text_format() {
         let metrics = Metrics::new();
         metrics.review("ClusterVersion", Outcome::Deny, Duration::from_micros(70));
+        metrics.finding("upgrade-path", Outcome::Deny, false);
         metrics.refused(Refusal::Shed);
         metrics.connection_ended("webhook", ConnectionEnd::HeaderTimeout);
         metrics.certificate_not_after.set(1_796_000_000);
@@ -266,6 +288,7 @@ mod tests {
         let text = metrics.encode().unwrap();
         for line in [
             r#"airgate_reviews_total{kind="ClusterVersion",outcome="deny"} 1"#,
+            r#"airgate_findings_total{policy="upgrade-path",outcome="deny",enforced="false"} 1"#,
             r#"airgate_review_seconds_bucket{le="0.0001"} 1"#,
             r#"airgate_review_seconds_bucket{le="10.0"} 1"#,
             r#"airgate_refusals_total{reason="shed"} 1"#,

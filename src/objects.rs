@@ -260,7 +260,7 @@ macro_rules! into_owned {
 pub(crate) use into_owned;
 
 /// What airgate reads of `metadata`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct Metadata<'a> {
     #[serde(borrow)]
@@ -281,7 +281,7 @@ impl Metadata<'_> {
 }
 
 /// The annotations that mean something to airgate.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, serde::Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct Annotations<'a> {
     /// The break-glass of settled question 6.
@@ -293,7 +293,7 @@ pub struct Annotations<'a> {
 }
 
 /// One entry of a `conditions` list. Reasons are not API: rules look at type and status.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, serde::Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct Condition<'a> {
     #[serde(borrow, rename = "type")]
@@ -303,7 +303,7 @@ pub struct Condition<'a> {
 }
 
 /// A condition whose reason and message a person will want to read.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, serde::Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct DetailedCondition<'a> {
     #[serde(borrow, rename = "type")]

@@ -6,6 +6,7 @@ pub mod completeness;
 pub mod path;
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -31,7 +32,7 @@ pub struct Release {
 }
 
 /// One of the images that a release is made of.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Component {
     /// As image-references has it; empty in a catalog file, which names images only.
     pub name: String,
@@ -93,6 +94,20 @@ impl Release {
                 self.shards.push(shard);
             }
         }
+    }
+}
+
+/// By what it says and whether that was proved, not by where and when it was read.
+impl Hash for Release {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { digest, version, previous, architecture, shards, components, source } = self;
+        (digest, version, previous, architecture, shards, components, source.verified).hash(state);
+    }
+}
+
+impl Hash for Catalog {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.entries().for_each(|release| release.hash(state));
     }
 }
 
@@ -220,6 +235,14 @@ impl Catalog {
             Lookup::Release(release) => Some(release),
             _ => None,
         }
+    }
+
+    /// Everything that sources say, contradictions too, in a stable order: [`Self::new`] makes the same catalog of it.
+    pub fn entries(&self) -> impl Iterator<Item = &Release> {
+        let mut digests: Vec<_> = self.by_digest.iter().collect();
+        digests.sort_by_key(|(digest, _)| **digest);
+        let overruled = self.overruled.iter().map(|(file, _)| file);
+        digests.into_iter().flat_map(|(_, entries)| entries).chain(overruled)
     }
 
     /// The manifest list that `digest` is a child of.

@@ -183,7 +183,18 @@ pub static ALL: [&Resource; 11] = [
     &RELEASE_SIGNATURES,
 ];
 
+/// Everything that is read: also what lies among the objects of another resource.
+pub fn read() -> impl Iterator<Item = &'static Resource> {
+    ALL.into_iter().chain([&RELEASE_VERIFICATION])
+}
+
 impl Resource {
+    /// Whether `other` is another selection of the same objects, or this one.
+    #[must_use]
+    pub fn same_kind(&self, other: &Self) -> bool {
+        (self.group, self.kind) == (other.group, other.kind)
+    }
+
     /// As RBAC and `oc` write it: `clusterversions.config.openshift.io`.
     #[must_use]
     pub fn full_name(&self) -> String {

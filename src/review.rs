@@ -32,7 +32,7 @@ pub struct Review<'a> {
 }
 
 /// What the request is about. Names come from the objects: `request.name` is absent in a deletecollection.
-#[derive(Debug)]
+#[derive(Debug, Hash)]
 pub enum Subject<'a> {
     ClusterVersion(Change<ClusterVersion<'a>>),
     InternalReleaseImage(Change<InternalReleaseImage<'a>>),
@@ -40,7 +40,7 @@ pub enum Subject<'a> {
     Other(String),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Hash)]
 pub enum Change<T> {
     Create(T),
     Update { old: T, new: T },
@@ -106,7 +106,7 @@ impl Subject<'_> {
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct UserInfo<'a> {
     #[serde(borrow)]

@@ -20,7 +20,9 @@ use crate::facts::Facts;
 use crate::fetch::{self, Lookups};
 use crate::http::server::{Addresses, Bound, Parts, ServerSettings};
 use crate::http::tasks::Tasks;
+use crate::inputs;
 use crate::metrics::Metrics;
+use crate::patrol::Patrol;
 use crate::readiness::Readiness;
 use crate::shutdown::Signal;
 use crate::tls::{self, MinVersion, TlsSettings, self_signed};
@@ -37,6 +39,7 @@ pub struct Server {
     admit: Guard,
     readiness: Readiness,
     facts: Facts,
+    patrol: Patrol,
     tasks: Tasks,
 }
 
@@ -56,6 +59,8 @@ impl Server {
         if let Some(recorder) = recorder {
             tasks.spawn("the Event recorder", recorder.run());
         }
+        let patrol = Patrol::new(facts.clone(), config.settings(), &metrics, events.clone(), lookups.clone());
+        tasks.spawn("the audit", patrol.clone().run());
         let admit = Guard {
             facts: facts.clone(),
             settings: config.settings(),
@@ -63,8 +68,9 @@ impl Server {
             events,
             live: LiveReads::default(),
             lookups: lookups.clone(),
+            inputs: inputs::Cache::default(),
         };
-        Ok(Self { bound, admit, readiness, facts, tasks })
+        Ok(Self { bound, admit, readiness, facts, patrol, tasks })
     }
 
     #[must_use]
@@ -77,7 +83,7 @@ impl Server {
     /// # Errors
     /// A task ended without which nothing works, or a second signal came.
     pub async fn run(self, signals: mpsc::Receiver<Signal>) -> Result<()> {
-        let Self { bound, admit, readiness, facts, tasks } = self;
+        let Self { bound, admit, readiness, facts, patrol, tasks } = self;
         let addresses = bound.addresses();
         tracing::info!(webhook = %addresses.webhook, health = %addresses.health, admin = %addresses.admin, "listening");
         let settings = serde_json::to_value(&admit.settings)?;
@@ -85,6 +91,7 @@ impl Server {
         let statusz = Arc::new(move || {
             let mut status = facts.status(Timestamp::now());
             status["settings"] = settings.clone();
+            status["audit"] = patrol.status();
             status["lookups"] = lookups.as_ref().map(|lookups| lookups.status()).into();
             status
         });

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::signature::RELEASE_REPOSITORY;
 
 /// How far a policy may go, whatever it asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Not judged.
@@ -21,7 +21,7 @@ pub enum Mode {
 }
 
 /// What a missing fact leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnUnknown {
     Allow,
@@ -30,7 +30,7 @@ pub enum OnUnknown {
 }
 
 /// The mode of the whole server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ServerMode {
     #[default]
@@ -40,7 +40,7 @@ pub enum ServerMode {
 }
 
 /// What a release is kept for; each includes the ones before it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Retain {
     /// Something runs it or is about to.
@@ -86,7 +86,7 @@ impl OnUnknown {
 }
 
 /// Overrides of one policy's record.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct PolicySettings {
     pub mode: Option<Mode>,
@@ -94,7 +94,7 @@ pub struct PolicySettings {
 }
 
 /// The policy part of the configuration. The default is what the policy records say.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Settings {
     pub mode: ServerMode,

@@ -17,7 +17,8 @@ use crate::action::Stored;
 use crate::cluster::{Missing, Snapshot};
 use crate::files::{Limits, Tree};
 use crate::problem::Problem;
-use crate::resource::ResourceId;
+use crate::resource::{self, Resource, ResourceId};
+use crate::saved::{Objects, Saved};
 use index::{Index, Key};
 
 /// What the files of one directory say about a cluster, read at one moment.
@@ -83,6 +84,32 @@ impl State {
     #[must_use]
     pub fn problems(&self) -> &[Problem] {
         &self.problems
+    }
+
+    /// Everything that the files hold of each resource, to be saved anew.
+    #[must_use]
+    pub fn save(&self) -> Objects {
+        resource::ALL.into_iter().map(|of| (of, self.saved(of).cleaned(of))).collect()
+    }
+
+    fn saved(&self, of: &'static Resource) -> Saved {
+        let collection = self.index.collection(of);
+        if let Some((_, key)) = self.conflicts.iter().find(|(plural, _)| *plural == of.plural) {
+            return Saved::Unknown(facts::conflict(collection, key, of));
+        }
+        let contradicted = collection.absent.is_some() && !collection.objects.is_empty();
+        if contradicted || !collection.faults.is_empty() {
+            return Saved::Unknown(facts::missing(collection, of, &self.directory));
+        }
+        let copies = collection.objects.values().filter_map(|copies| copies.first());
+        let objects: Vec<Value> = copies.map(|object| object.value.clone()).collect();
+        let only = of.singleton.is_some_and(|name| collection.objects.keys().any(|key| key.1 == name));
+        match (collection.absent.is_some(), only || collection.complete().is_some()) {
+            (true, _) => Saved::Absent,
+            (false, true) => Saved::Whole(objects),
+            (false, false) if objects.is_empty() => Saved::Unknown(facts::missing(collection, of, &self.directory)),
+            (false, false) => Saved::Part(objects),
+        }
     }
 
     /// The whole object, for requests that change or delete it.

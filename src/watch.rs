@@ -22,7 +22,7 @@ use kube::Client;
 use tokio::task::JoinSet;
 
 pub use client::{ConnectError, connect};
-pub use live::{LiveFacts, get, live_read, read_once};
+pub use live::{LiveFacts, get, live_read, read_once, save};
 pub use status::{State, WatchStatus};
 pub use write::{WriteError, annotate};
 

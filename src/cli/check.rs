@@ -1,24 +1,23 @@
 //! `airgate check`: the verdict on a request before it is sent.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
-use clap::{Args, Subcommand, ValueEnum};
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
 use serde::Serialize;
-use serde_json::Value;
 
 use super::output::{Colour, Format, line, note, paint};
+use super::request::{Input, PatchArgs, UpgradeArgs, read};
 use super::source::{SourceArgs, Sources, now};
-use crate::action::upgrade::UpgradeFlags;
-use crate::action::{Action, NoReview, Patch, Target, User};
+use crate::action::{Action, NoReview, Target};
 use crate::answer::Response;
 use crate::engine::{self, Facts};
-use crate::files::document::{from_json, from_yaml};
-use crate::files::{Limits, read_named};
+use crate::inputs::{self, Known};
 use crate::problem::Problem;
+use crate::release::Attempt;
 use crate::review::BadInput;
-use crate::text::shown;
+use crate::saved::Replay;
 use crate::verdict::{Finding, Result as Outcome};
 
 #[derive(Debug, Args)]
@@ -27,11 +26,14 @@ pub struct CheckArgs {
     #[command(subcommand)]
     form: Option<Form>,
     /// An AdmissionReview, or plain objects as `oc apply` would send them; - reads stdin
-    #[arg(value_name = "FILE", required_unless_present = "filename")]
+    #[arg(value_name = "FILE", required_unless_present_any = ["filename", "replay"])]
     file: Option<PathBuf>,
     /// The same, as oc spells it
     #[arg(short = 'f', long = "filename", value_name = "FILE", conflicts_with = "file")]
     filename: Option<PathBuf>,
+    /// The request, cluster, releases, settings and time that `airgate snapshot DIR --request FILE` saved
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "filename", "state", "kubeconfig", "config", "releases", "now"])]
+    replay: Option<PathBuf>,
     #[command(flatten)]
     common: CommonArgs,
 }
@@ -73,84 +75,14 @@ enum Form {
     },
 }
 
-#[derive(Debug, Args)]
-#[group(required = true, multiple = false, id = "what")]
-struct UpgradeTarget {
-    /// Upgrade to this release image, by digest
-    #[arg(long, value_name = "PULLSPEC")]
-    to_image: Option<String>,
-    /// Upgrade to this version
-    #[arg(long, value_name = "VERSION")]
-    to: Option<String>,
-    /// Migrate to the multi-architecture payload of the current version
-    #[arg(long)]
-    to_multi_arch: bool,
-    /// Cancel the requested upgrade
-    #[arg(long)]
-    clear: bool,
-}
-
-#[derive(Debug, Args)]
-struct UpgradeArgs {
-    #[command(flatten)]
-    target: UpgradeTarget,
-    /// Set force: true
-    #[arg(long)]
-    force: bool,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct PatchArgs {
-    /// RESOURCE/NAME
-    #[arg(value_parser = Target::parse)]
-    target: Target,
-    /// The patch, as JSON or YAML
-    #[arg(short, long, value_name = "PATCH")]
-    patch: String,
-    #[arg(long = "type", value_enum, default_value = "merge")]
-    kind: PatchKind,
-    /// Patch this subresource
-    #[arg(long, value_name = "S", default_value = "")]
-    subresource: String,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum PatchKind {
-    Merge,
-    Json,
-}
-
-/// One thing to judge.
-enum Input {
-    Review(Vec<u8>),
-    Action(Action),
-}
-
-impl Input {
-    /// The object it is about, as RESOURCE/NAME.
-    fn about(&self) -> String {
-        match self {
-            Self::Action(action) => action.target().map(|target| target.to_string()).unwrap_or_default(),
-            Self::Review(body) => {
-                let review: Value = serde_json::from_slice(body).unwrap_or_default();
-                let request = &review["request"];
-                let name = [
-                    &request["name"],
-                    &request["object"]["metadata"]["name"],
-                    &request["oldObject"]["metadata"]["name"],
-                ];
-                let name = name.into_iter().find_map(Value::as_str).unwrap_or_default();
-                format!("{}/{}", request["resource"]["resource"].as_str().unwrap_or_default(), shown(name))
-            }
-        }
-    }
-}
-
 pub(super) const EXIT_DENIED: u8 = 1;
 const EXIT_BAD_INPUT: u8 = 2;
 pub(super) const EXIT_UNKNOWN: u8 = 3;
 
 pub fn run(args: CheckArgs) -> Result<ExitCode> {
+    if let Some(directory) = &args.replay {
+        return again(directory, args.common.output);
+    }
     let (inputs, common) = match args.form {
         None => {
             let path = args.file.or(args.filename).context("name a file, or - for stdin")?;
@@ -165,11 +97,7 @@ pub fn run(args: CheckArgs) -> Result<ExitCode> {
     let (snapshot, catalog, problems) = (sources.snapshot(), sources.catalog(), sources.problems());
     let signatures = sources.signatures();
     let facts = Facts { signatures: &signatures, ..Facts::of(&snapshot, &catalog, &sources.settings, now) };
-    if common.output == Format::Text {
-        for problem in problems.iter() {
-            note(&format!("note: {problem}"));
-        }
-    }
+    note_problems(&problems, common.output);
     let mut codes = vec![];
     let several = inputs.len() > 1;
     for input in inputs {
@@ -177,7 +105,10 @@ pub fn run(args: CheckArgs) -> Result<ExitCode> {
         if several && common.output == Format::Text {
             line(&paint(Colour::Bold, &format!("# {about}")));
         }
-        let report = judge(input, &sources, facts);
+        let report = input.body(&sources).map_or_else(Report::NoReview, |body| {
+            let attempt = look_up(&body, &sources, facts);
+            judge(&body, Facts { catalog: &sources.catalog(), attempt: attempt.as_ref(), ..facts })
+        });
         report.print(common.output, &about, &problems)?;
         codes.push(report.code());
     }
@@ -186,37 +117,47 @@ pub fn run(args: CheckArgs) -> Result<ExitCode> {
     Ok(ExitCode::from(code.unwrap_or_default()))
 }
 
+/// The verdict that a saved cluster was saved for.
+fn again(directory: &Path, output: Format) -> Result<ExitCode> {
+    let replay = Replay::load(directory).map_err(anyhow::Error::msg)?;
+    note_problems(&replay.problems, output);
+    let report = judge(&replay.request, replay.facts());
+    report.print(output, &Input::Review(replay.request.clone()).about(), &replay.problems)?;
+    Ok(ExitCode::from(report.code()))
+}
+
+fn note_problems(problems: &[Problem], output: Format) {
+    if output == Format::Text {
+        for problem in problems {
+            note(&format!("note: {problem}"));
+        }
+    }
+}
+
 /// What came out for one request.
-enum Report {
+pub enum Report {
     Judged { outcome: Outcome, response: Response, findings: Vec<Finding> },
     Unanswerable(BadInput),
     NoReview(NoReview),
 }
 
-fn judge(input: Input, sources: &Sources, facts: Facts<'_>) -> Report {
-    let body = match input {
-        Input::Review(body) => body,
-        Input::Action(action) => {
-            let review = action.target().and_then(|target| action.review(sources.stored(&target), &User::default()));
-            match review {
-                Ok(review) => review.to_string().into_bytes(),
-                Err(no_review) => return Report::NoReview(no_review),
+/// Reads the release that the verdict wants, where that could change it; the catalog has it then.
+pub fn look_up(body: &[u8], sources: &Sources, facts: Facts<'_>) -> Option<Attempt> {
+    let judged = engine::judge(body, facts).ok()?;
+    let want = judged.verdict.wants.first().filter(|_| judged.verdict.result != Outcome::Deny)?;
+    sources.look_up(want)
+}
+
+pub fn judge(body: &[u8], facts: Facts<'_>) -> Report {
+    match engine::judge(body, facts) {
+        Ok(mut judged) => {
+            inputs::annotate(&mut judged, &Known::of(facts.cluster, facts.catalog, facts.settings), facts.now);
+            Report::Judged {
+                outcome: judged.verdict.result,
+                response: judged.response,
+                findings: judged.verdict.findings,
             }
         }
-    };
-    let judged = match engine::judge(&body, facts) {
-        Ok(judged) if judged.verdict.result != Outcome::Deny && !judged.verdict.wants.is_empty() => {
-            let attempt = sources.look_up(&judged.verdict.wants[0]);
-            engine::judge(&body, Facts { catalog: &sources.catalog(), attempt: attempt.as_ref(), ..facts })
-        }
-        judged => judged,
-    };
-    match judged {
-        Ok(judged) => Report::Judged {
-            outcome: judged.verdict.result,
-            response: judged.response,
-            findings: judged.verdict.findings,
-        },
         Err(bad) => Report::Unanswerable(bad),
     }
 }
@@ -246,7 +187,7 @@ impl Report {
         }
     }
 
-    fn print(&self, format: Format, about: &str, problems: &[Problem]) -> Result<()> {
+    pub fn print(&self, format: Format, about: &str, problems: &[Problem]) -> Result<()> {
         match format {
             Format::Json => line(&self.json(about, problems)?),
             Format::Text => self.text(),
@@ -299,63 +240,4 @@ impl Report {
             Self::NoReview(NoReview::Bad(text)) => refused("bad input", text),
         }
     }
-}
-
-impl From<UpgradeArgs> for UpgradeFlags {
-    fn from(args: UpgradeArgs) -> Self {
-        let UpgradeTarget { to_image, to, to_multi_arch, clear } = args.target;
-        Self { to_image, to, to_multi_arch, clear, force: args.force }
-    }
-}
-
-impl PatchArgs {
-    pub fn action(self) -> Result<Action> {
-        let mut documents = from_yaml(&self.patch).map_err(|error| anyhow::anyhow!("the patch {error}"))?;
-        let (Some(value), true) = (documents.pop(), documents.is_empty()) else { bail!("the patch is empty") };
-        let patch = match self.kind {
-            PatchKind::Merge => Patch::Merge(value),
-            PatchKind::Json => {
-                Patch::Json(serde_json::from_value(value).context("the patch is no JSON patch: a list of operations")?)
-            }
-        };
-        Ok(Action::Patch { target: self.target, patch, subresource: self.subresource })
-    }
-}
-
-/// Every review and object of a file; a List is its items.
-fn read(path: &std::path::Path) -> Result<Vec<Input>> {
-    let place = if path.as_os_str() == "-" { "stdin".to_owned() } else { path.display().to_string() };
-    let bytes = read_named(path, Limits::default().file_bytes).context(place)?;
-    // A review goes to the engine byte for byte, faults included: the server would meet the same.
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    let Ok(documents) = from_json(&text).or_else(|_| from_yaml(&text)) else {
-        if text.trim_start().starts_with('{') && text.contains("AdmissionReview") {
-            return Ok(vec![Input::Review(bytes)]);
-        }
-        let fault = from_yaml(&text).err().unwrap_or_default();
-        bail!("{}: {fault}", path.display());
-    };
-    let [document] = &documents[..] else { return inputs(documents, path) };
-    if document["kind"] == "AdmissionReview" && text.trim_start().starts_with('{') {
-        return Ok(vec![Input::Review(bytes)]);
-    }
-    inputs(documents, path)
-}
-
-fn inputs(documents: Vec<Value>, path: &std::path::Path) -> Result<Vec<Input>> {
-    let mut inputs = vec![];
-    for document in documents {
-        let kind = document["kind"].as_str().unwrap_or_default().to_owned();
-        match &document["items"] {
-            Value::Array(items) if kind.ends_with("List") => {
-                inputs.extend(items.iter().cloned().map(|item| Input::Action(Action::Apply(item))));
-            }
-            _ if kind == "AdmissionReview" => inputs.push(Input::Review(document.to_string().into_bytes())),
-            _ => inputs.push(Input::Action(Action::Apply(document))),
-        }
-    }
-    if inputs.is_empty() {
-        bail!("{}: nothing to check in it", path.display());
-    }
-    Ok(inputs)
 }

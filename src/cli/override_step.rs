@@ -10,7 +10,8 @@ use clap::{Args, Subcommand};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use super::check::{CommonArgs, EXIT_DENIED, EXIT_UNKNOWN, PatchArgs};
+use super::check::{CommonArgs, EXIT_DENIED, EXIT_UNKNOWN};
+use super::request::PatchArgs;
 use super::output::{Colour, Format, line, note, paint};
 use super::source::{Sources, now};
 use crate::action::opening::{self, Opening, Refusal, Wanted};

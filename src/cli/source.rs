@@ -20,8 +20,10 @@ use crate::fetch::{self, Lookups};
 use crate::policy::Want;
 use crate::problem::Problem;
 use crate::release::{Attempt, Catalog};
+use crate::saved::Objects;
 use crate::settings::Settings;
 use crate::signature::Signatures;
+use crate::signatures::FromFiles;
 use crate::watch::{self, WriteError};
 
 /// Flags that say where facts come from.
@@ -142,6 +144,15 @@ impl Sources {
 
     pub fn problems(&self) -> Arc<Vec<Problem>> {
         self.facts.problems()
+    }
+
+    pub fn signature_files(&self) -> FromFiles {
+        self.facts.signature_files()
+    }
+
+    /// Every object that airgate reads, whole.
+    pub fn save(&self) -> Result<Objects> {
+        self.runtime.block_on(async { self.facts.save(Instant::now() + READ_LIMIT).await }).map_err(|why| anyhow!(why))
     }
 
     /// Sets or removes the override annotation of an object as [`Self::stored`] read it; yields the API server's warnings.

@@ -9,7 +9,7 @@ use crate::version::Version;
 /// The singleton's name; the CVO watches no other.
 pub const NAME: &str = "version";
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct ClusterVersion<'a> {
     #[serde(borrow, deserialize_with = "object")]
@@ -20,7 +20,7 @@ pub struct ClusterVersion<'a> {
     pub status: Status<'a>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct Spec<'a> {
     #[serde(borrow, deserialize_with = "object")]
@@ -30,7 +30,7 @@ pub struct Spec<'a> {
 }
 
 /// `spec.desiredUpdate` reduced to the effective target: "" and absent alike, acceptRisks left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct DesiredUpdate<'a> {
     #[serde(borrow)]
@@ -59,7 +59,7 @@ impl DesiredUpdate<'_> {
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct Status<'a> {
     #[serde(borrow, deserialize_with = "object")]
@@ -78,7 +78,7 @@ pub struct Status<'a> {
     pub observed_generation: i64,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct Release<'a> {
     #[serde(borrow)]
@@ -87,7 +87,7 @@ pub struct Release<'a> {
     pub architecture: Str<'a>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct HistoryEntry<'a> {
     #[serde(borrow)]
@@ -98,7 +98,7 @@ pub struct HistoryEntry<'a> {
     pub started_time: Str<'a>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct ConditionalUpdate<'a> {
     #[serde(borrow, deserialize_with = "object")]
@@ -109,7 +109,7 @@ pub struct ConditionalUpdate<'a> {
     pub conditions: Vec<Condition<'a>>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct Risk<'a> {
     #[serde(borrow)]

@@ -8,7 +8,7 @@ use super::{DetailedCondition, Metadata, Str, bundles, conditions, into_owned, o
 /// The singleton's name, which its CRD demands.
 pub const NAME: &str = "cluster";
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct InternalReleaseImage<'a> {
     #[serde(borrow, deserialize_with = "object")]
@@ -19,7 +19,7 @@ pub struct InternalReleaseImage<'a> {
     pub status: Releases<'a>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct Releases<'a> {
     #[serde(borrow, deserialize_with = "bundles")]
@@ -29,7 +29,7 @@ pub struct Releases<'a> {
 /// An entry of `spec.releases` (name only) or of `status.releases`.
 ///
 /// Of the InternalReleaseImage's own status no verdict reads the conditions: Available there means that some node has it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct BundleEntry<'a> {
     #[serde(borrow)]
@@ -40,7 +40,7 @@ pub struct BundleEntry<'a> {
     pub conditions: Vec<DetailedCondition<'a>>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct MachineConfigNode<'a> {
     #[serde(borrow, deserialize_with = "object")]
@@ -51,7 +51,7 @@ pub struct MachineConfigNode<'a> {
     pub status: MachineConfigNodeStatus<'a>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct MachineConfigNodeSpec<'a> {
     #[serde(borrow, deserialize_with = "object")]
@@ -59,14 +59,14 @@ pub struct MachineConfigNodeSpec<'a> {
 }
 
 /// The MachineConfigPool that a node belongs to.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct PoolReference<'a> {
     #[serde(borrow)]
     pub name: Str<'a>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct MachineConfigNodeStatus<'a> {
     #[serde(borrow, deserialize_with = "object")]

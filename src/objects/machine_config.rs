@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::{Metadata, Str, into_owned, object};
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct MachineConfigPool<'a> {
     #[serde(borrow, deserialize_with = "object")]
@@ -16,14 +16,14 @@ pub struct MachineConfigPool<'a> {
 }
 
 /// `spec` (where the pool is going) or `status` (what its nodes run) of a pool.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct PoolSide<'a> {
     #[serde(borrow, deserialize_with = "object")]
     pub configuration: Configuration<'a>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct Configuration<'a> {
     /// Name of a rendered MachineConfig; empty before the first rendering.
@@ -32,21 +32,21 @@ pub struct Configuration<'a> {
 }
 
 /// Of a MachineConfig only its name and the annotation that says which release it was rendered for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct MachineConfig<'a> {
     #[serde(borrow, deserialize_with = "object")]
     pub metadata: Metadata<'a>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct Infrastructure<'a> {
     #[serde(borrow, deserialize_with = "object")]
     pub status: InfrastructureStatus<'a>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct InfrastructureStatus<'a> {
     #[serde(borrow)]

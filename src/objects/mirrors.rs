@@ -10,7 +10,7 @@ use crate::resource::{self, Resource};
 pub const IMAGE_CONFIG: &str = "cluster";
 
 /// The three kinds that say where nodes find images.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MirrorKind {
     /// ImageDigestMirrorSet
     Digest,
@@ -44,7 +44,7 @@ impl MirrorKind {
 }
 
 /// An object of any of the three kinds; which list counts is for [`MirrorSet::of`] to say.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct MirrorSet<'a> {
     #[serde(borrow, deserialize_with = "object")]
@@ -53,7 +53,7 @@ pub struct MirrorSet<'a> {
     pub spec: MirrorSetSpec<'a>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct MirrorSetSpec<'a> {
     #[serde(borrow, deserialize_with = "objects")]
@@ -65,7 +65,7 @@ pub struct MirrorSetSpec<'a> {
 }
 
 /// Where to find what is named below `source`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct Mirrors<'a> {
     /// `HOST[:PORT][/PATH]` or `*.HOST`; it covers everything below it.
@@ -91,7 +91,7 @@ impl<'a> MirrorSet<'a> {
 }
 
 /// `images.config.openshift.io`
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct ImageConfig<'a> {
     #[serde(borrow, deserialize_with = "object")]
@@ -100,7 +100,7 @@ pub struct ImageConfig<'a> {
     pub spec: ImageConfigSpec<'a>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct ImageConfigSpec<'a> {
     #[serde(borrow, deserialize_with = "object")]
@@ -111,7 +111,7 @@ pub struct ImageConfigSpec<'a> {
 }
 
 /// Each entry is a scope: `HOST[:PORT][/PATH]` or `*.HOST`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct RegistrySources<'a> {
     #[serde(borrow, deserialize_with = "strings")]
@@ -122,7 +122,7 @@ pub struct RegistrySources<'a> {
     pub insecure_registries: Vec<Str<'a>>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct ConfigMapName<'a> {
     #[serde(borrow)]

@@ -20,7 +20,7 @@ pub const KEY_PREFIX: &str = "verifier-public-key-";
 pub const LABEL: &str = "release.openshift.io/verification-signatures";
 
 /// What airgate keeps of one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ReleaseConfigMap {
     pub name: String,
     /// Whether it is labelled as one with signatures.

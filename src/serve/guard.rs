@@ -14,6 +14,7 @@ use crate::events::Events;
 use crate::facts::Facts;
 use crate::fetch::Lookups;
 use crate::http::{Admit, Answer, StatusCode};
+use crate::inputs;
 use crate::metrics::{Metrics, Outcome};
 use crate::release::{Attempt, AttemptEnd};
 use crate::review::BadInput;
@@ -32,6 +33,7 @@ pub(super) struct Guard {
     pub live: LiveReads,
     /// Where there is a cluster that says how to reach registries.
     pub lookups: Option<Lookups>,
+    pub inputs: inputs::Cache,
 }
 
 /// Live reads, one at a time: whoever waits for one shares the next with all who wait. However many reviews come,
@@ -117,24 +119,24 @@ impl Guard {
     fn judge(
         &self,
         body: &[u8],
-        cluster: &Snapshot,
+        cluster: &Arc<Snapshot>,
         attempt: Option<&Attempt>,
         now: Timestamp,
     ) -> Result<Judged, BadInput> {
         let (catalog, signatures) = (self.facts.catalog(), self.facts.signatures());
         let checks = self.lookups.as_ref().map(|lookups| lookups.source.components.checks()).unwrap_or_default();
-        engine::judge(
-            body,
-            engine::Facts {
-                cluster,
-                catalog: &catalog,
-                attempt,
-                checks: &checks,
-                signatures: &signatures,
-                settings: &self.settings,
-                now,
-            },
-        )
+        let facts = engine::Facts {
+            cluster,
+            catalog: &catalog,
+            attempt,
+            checks: &checks,
+            signatures: &signatures,
+            settings: &self.settings,
+            now,
+        };
+        let mut judged = engine::judge(body, facts)?;
+        inputs::annotate(&mut judged, &self.inputs.of(cluster, &catalog, &self.settings), now);
+        Ok(judged)
     }
 
     /// After the answer is decided: one log line for what matters, one record of each override.
@@ -145,6 +147,10 @@ impl Guard {
         }
         if judged.asked_again {
             return tracing::info!(kind = judged.kind, "the client asks again: a release is being read");
+        }
+        for finding in &judged.verdict.findings {
+            let refused = judged.verdict.denials.iter().any(|denial| denial.policy == finding.policy);
+            self.metrics.finding(finding.policy, outcome_of(finding.outcome), refused && !finding.overridden);
         }
         for denial in &judged.verdict.denials {
             let what = &*denial.text.what;
@@ -160,8 +166,11 @@ impl Guard {
 }
 
 fn outcome(judged: &Judged) -> Outcome {
-    match judged.verdict.result {
-        _ if judged.asked_again => Outcome::Reading,
+    if judged.asked_again { Outcome::Reading } else { outcome_of(judged.verdict.result) }
+}
+
+fn outcome_of(result: verdict::Result) -> Outcome {
+    match result {
         verdict::Result::Allow => Outcome::Allow,
         verdict::Result::Warn => Outcome::Warn,
         verdict::Result::Deny => Outcome::Deny,

@@ -113,7 +113,13 @@ pub(super) fn release_signatures() -> Kind<Arc<ReleaseConfigMap>> {
     Kind {
         resource: &resource::RELEASE_SIGNATURES,
         project: |text| from_text::<ConfigMap<'_>>(text).map(Arc::new),
-        put: |snapshot, fact| snapshot.release_signatures = map(fact, |maps| maps.values().cloned().collect()),
+        // No such object and no such list look alike in files, so they are alike here.
+        put: |snapshot, fact| {
+            snapshot.release_signatures = match fact {
+                Fact::Known(maps, provenance) if maps.is_empty() => Fact::Absent(provenance),
+                fact => map(fact, |maps| maps.values().cloned().collect()),
+            };
+        },
     }
 }
 

@@ -13,7 +13,8 @@ use crate::action::Stored;
 use crate::cluster::{Fact, Missing, Provenance, RenderedReleases, Snapshot};
 use crate::objects::cluster_version::ClusterVersion;
 use crate::objects::machine_config::MachineConfigPool;
-use crate::resource::{Resource, ResourceId};
+use crate::resource::{self, Resource, ResourceId};
+use crate::saved::{self, Saved};
 
 const SOURCE: &str = "live read";
 
@@ -94,6 +95,44 @@ pub async fn get(client: &Client, resource: &ResourceId, name: &str, deadline: I
         Ok(None) => Stored::KnownAbsent,
         Err(missing) => Stored::Unknown(missing),
     }
+}
+
+/// Reads the objects of every resource whole, to be saved.
+pub async fn save(client: &Client, deadline: Instant) -> saved::Objects {
+    let reads = resource::read().map(async |of| {
+        let list = |endpoint: Endpoint| objects_of(of, endpoint).boxed();
+        let saved = match in_some_version(client, of, deadline, &list).await {
+            Ok(Some(objects)) => Saved::Whole(objects),
+            Ok(None) => Saved::Absent,
+            Err(missing) => Saved::Unknown(missing),
+        };
+        (of, saved.cleaned(of))
+    });
+    let read = futures::future::join_all(reads).await;
+    let all = resource::ALL.into_iter().map(|of| {
+        let selections = read.iter().filter(|(other, _)| other.same_kind(of)).map(|(_, saved)| saved.clone());
+        (of, selections.reduce(Saved::with).unwrap_or(Saved::Absent))
+    });
+    all.collect()
+}
+
+async fn objects_of(of: &'static Resource, endpoint: Endpoint) -> Result<Vec<Value>, Failure> {
+    let api_version =
+        if of.group.is_empty() { endpoint.version.to_owned() } else { format!("{}/{}", of.group, endpoint.version) };
+    let mut objects: Result<Vec<Value>, Failure> = Ok(vec![]);
+    endpoint
+        .list(|text| match (serde_json::from_str::<Value>(text), &mut objects) {
+            (Ok(mut object), Ok(read)) if object.is_object() => {
+                // A list leaves them out, or says that these are metadata.
+                object["apiVersion"] = api_version.as_str().into();
+                object["kind"] = of.kind.into();
+                read.push(object);
+            }
+            (_, Err(_)) => {}
+            (_, objects) => *objects = Err(Failure::Other("the list holds something that is no object".into())),
+        })
+        .await?;
+    objects
 }
 
 /// Reads one fact and yields how to put it into a snapshot.

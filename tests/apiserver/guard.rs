@@ -176,13 +176,13 @@ impl Guard {
         if self.cache {
             command.arg("--cache-dir").arg(self.testbed.dir().join("cache"));
         }
-        if let Some(config) = &self.config {
-            let path = self.testbed.dir().join("airgate.config");
-            let mut file = json!({"apiVersion": "airgate.io/v1alpha1", "kind": "Config"});
-            json_patch::merge(&mut file, config);
-            fs::write(&path, file.to_string()).expect("write airgate's config");
-            command.arg("--config").arg(path);
-        }
+        let path = self.testbed.dir().join("airgate.config");
+        // Nothing is signed here, and most tests are about something else.
+        let mut file = json!({"apiVersion": "airgate.io/v1alpha1", "kind": "Config",
+            "policies": {"release-signature": {"mode": "off"}}});
+        json_patch::merge(&mut file, self.config.as_ref().unwrap_or(&json!({})));
+        fs::write(&path, file.to_string()).expect("write airgate's config");
+        command.arg("--config").arg(path);
         let log = self.testbed.dir().join("airgate.log");
         self.airgate = Some(self.testbed.spawn(&mut command, &log));
         eventually("airgate is ready", || {
@@ -350,6 +350,11 @@ impl Guard {
     pub fn statusz(&self) -> Value {
         let (_, body) = http_get(self.admin_port, "/statusz").unwrap_or_default();
         serde_json::from_str(&body).unwrap_or_default()
+    }
+
+    /// The same of a series that counts from nothing.
+    pub fn count(&self, series: &str) -> u64 {
+        self.metric(series).unwrap_or_default()
     }
 
     /// How many reviews airgate has judged.

@@ -43,6 +43,8 @@ mod override_step;
 #[path = "../registry/push.rs"]
 mod push;
 #[cfg(test)]
+mod race;
+#[cfg(test)]
 #[expect(dead_code, reason = "the tests of registries use the rest")]
 #[path = "../registry/real.rs"]
 mod real;
@@ -51,9 +53,13 @@ mod recorder;
 #[cfg(test)]
 mod rights;
 #[cfg(test)]
+mod rollout;
+#[cfg(test)]
 mod server;
 #[cfg(test)]
 mod shipped_policy;
+#[cfg(test)]
+mod signatures;
 #[cfg(test)]
 mod status;
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use airgate::tls::self_signed;
 use axum::Router;
@@ -30,10 +31,15 @@ pub struct Recorder {
 impl Recorder {
     /// Its certificate is made in `dir`, with `ca.crt` beside it.
     pub fn start(dir: &Path) -> Self {
+        Self::slow(dir, Duration::ZERO)
+    }
+
+    /// The same, which takes its time to answer.
+    pub fn slow(dir: &Path, delay: Duration) -> Self {
         airgate::tls::install_provider();
         self_signed::ensure(dir, &[]).expect("make a certificate");
         let calls = Arc::new(Mutex::new(vec![]));
-        let app = Router::new().route("/{webhook}", post(allow)).with_state(calls.clone());
+        let app = Router::new().route("/{webhook}", post(allow)).with_state((calls.clone(), delay));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let tls = acceptor(dir);
         let tcp = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).expect("a free port");
@@ -78,9 +84,12 @@ fn acceptor(dir: &Path) -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config))
 }
 
-async fn allow(State(calls): State<Arc<Mutex<Vec<Call>>>>, UrlPath(webhook): UrlPath<String>, body: Bytes) -> String {
+type Shared = (Arc<Mutex<Vec<Call>>>, Duration);
+
+async fn allow(State((calls, delay)): State<Shared>, UrlPath(webhook): UrlPath<String>, body: Bytes) -> String {
     let review: Value = serde_json::from_slice(&body).expect("an AdmissionReview");
     let response = json!({"uid": review["request"]["uid"], "allowed": true});
     calls.lock().unwrap().push((webhook, review));
+    tokio::time::sleep(delay).await;
     json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}).to_string()
 }

@@ -34,7 +34,8 @@ impl Guard {
             }
             code = event["responseStatus"]["code"].as_i64();
             for (key, value) in event["annotations"].as_object().into_iter().flatten() {
-                if let Some((webhook, policy)) = key.split_once("airgate.io/") {
+                // What the digests are is tested by itself; they differ from run to run.
+                if let Some((webhook, policy)) = key.split_once("airgate.io/").filter(|(_, key)| *key != "inputs") {
                     audit.push(format!("{webhook}airgate.io {policy}: {}", self.normal(value.as_str().unwrap_or("?"))));
                 }
             }

@@ -12,6 +12,8 @@ mod generate;
 #[cfg(test)]
 mod invariants;
 #[cfg(test)]
+mod pairs;
+#[cfg(test)]
 mod reference;
 #[cfg(test)]
 mod world;

@@ -1,0 +1,88 @@
+//! Where each fact comes from, apart from what it says: to be kept beside a saved cluster and put back.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{Fact, Missing, Provenance, Snapshot};
+use crate::resource;
+
+/// The origin of one fact.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(untagged)]
+pub enum Origin {
+    #[serde(rename_all = "camelCase")]
+    Read { source: String, as_of: Timestamp, watched: bool },
+    /// Why it is not known.
+    Missing { why: String, remedy: String },
+}
+
+/// The facts by the resource they are read from. A new one is named here; the compiler asks for it.
+macro_rules! each_fact {
+    ($snapshot:expr, $visit:ident, $with:expr) => {
+        let Snapshot {
+            cluster_version,
+            internal_release_image,
+            machine_config_nodes,
+            machine_config_pools,
+            rendered_releases,
+            infrastructure,
+            image_digest_mirror_sets,
+            image_tag_mirror_sets,
+            image_content_source_policies,
+            image_config,
+            release_signatures,
+            release_verification,
+        } = $snapshot;
+        $visit($with, resource::CLUSTER_VERSIONS.plural, cluster_version);
+        $visit($with, resource::INTERNAL_RELEASE_IMAGES.plural, internal_release_image);
+        $visit($with, resource::MACHINE_CONFIG_NODES.plural, machine_config_nodes);
+        $visit($with, resource::MACHINE_CONFIG_POOLS.plural, machine_config_pools);
+        $visit($with, resource::MACHINE_CONFIGS.plural, rendered_releases);
+        $visit($with, resource::INFRASTRUCTURES.plural, infrastructure);
+        $visit($with, resource::IMAGE_DIGEST_MIRROR_SETS.plural, image_digest_mirror_sets);
+        $visit($with, resource::IMAGE_TAG_MIRROR_SETS.plural, image_tag_mirror_sets);
+        $visit($with, resource::IMAGE_CONTENT_SOURCE_POLICIES.plural, image_content_source_policies);
+        $visit($with, resource::IMAGE_CONFIGS.plural, image_config);
+        $visit($with, resource::RELEASE_SIGNATURES.plural, release_signatures);
+        $visit($with, "release-verification", release_verification);
+    };
+}
+
+impl Snapshot {
+    /// Where everything in it comes from.
+    #[must_use]
+    pub fn origins(&self) -> BTreeMap<String, Origin> {
+        fn visit<T>(origins: &mut BTreeMap<String, Origin>, name: &str, fact: &Fact<T>) {
+            let origin = match fact {
+                Fact::Known(_, Provenance { source, as_of, watched })
+                | Fact::Absent(Provenance { source, as_of, watched }) => {
+                    Origin::Read { source: source.to_string(), as_of: *as_of, watched: *watched }
+                }
+                Fact::Unknown(Missing { why, remedy }) => Origin::Missing { why: why.clone(), remedy: remedy.clone() },
+            };
+            origins.insert(name.to_owned(), origin);
+        }
+        let mut origins = BTreeMap::new();
+        each_fact!(self, visit, &mut origins);
+        origins
+    }
+
+    /// Puts origins back. What was not known stays unknown; what is not known now cannot become known.
+    pub fn restate(&mut self, origins: &BTreeMap<String, Origin>) {
+        fn visit<T>(origins: &BTreeMap<String, Origin>, name: &str, fact: &mut Fact<T>) {
+            match (origins.get(name), &mut *fact) {
+                (Some(Origin::Missing { why, remedy }), _) => *fact = Fact::unknown(why, remedy),
+                (
+                    Some(Origin::Read { source, as_of, watched }),
+                    Fact::Known(_, provenance) | Fact::Absent(provenance),
+                ) => {
+                    *provenance = Provenance { source: source.as_str().into(), as_of: *as_of, watched: *watched };
+                }
+                (Some(Origin::Read { .. }), Fact::Unknown(_)) | (None, _) => {}
+            }
+        }
+        each_fact!(self, visit, origins);
+    }
+}
