@@ -57,6 +57,7 @@ fn a_listed_target_is_stored() {
     clusterversion.config.openshift.io/version patched
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-identity: pass (facts: release 4.18.20 (unverified) from RELEASES/catalog.json, N s old)
+    audit: clusterversion.airgate.io release-ready: pass (facts: InternalReleaseImage from watch, N s old; Nodes from watch, N s old; MachineConfigNodes from watch, N s old)
     audit: clusterversion.airgate.io upgrade-path: pass (facts: release 4.18.20 (unverified) from RELEASES/catalog.json, N s old)
     "##);
     assert_snapshot!(check(&guard, to_image(&site.listed.image, false)), @r##"
@@ -77,6 +78,7 @@ fn an_unlisted_target_is_refused_with_the_stone_to_step_on() {
       rule:  upgrade-path (airgate policies explain upgrade-path); in an emergency: airgate override --help
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-identity: pass (facts: release 4.19.9 (unverified) from RELEASES/catalog.json, N s old)
+    audit: clusterversion.airgate.io release-ready: pass
     audit: clusterversion.airgate.io upgrade-path: deny: 4.18.12 cannot go straight to 4.19.9: 4.19.9 says which versions it can be reached from; of 4.18 these are 4.18.19, 4.18.20 (read from RELEASES/catalog.json N s ago, not verified against the image) (facts: release 4.19.9 (unverified) from RELEASES/catalog.json, N s old)
     "##);
     assert_snapshot!(check(&guard, to_image(&site.unlisted.image, true)), @r##"
@@ -87,9 +89,11 @@ fn an_unlisted_target_is_refused_with_the_stone_to_step_on() {
              oc adm upgrade --allow-explicit-upgrade --to-image registry.example:5000/ocp/release@sha256:2222222222222222222222222222222222222222222222222222222222222222
       rule:  upgrade-path (airgate policies explain upgrade-path); in an emergency: airgate override --help
     audit: clusterversion.airgate.io digest-only: pass
+    audit: clusterversion.airgate.io release-complete: unknown, allowed: whether every component image of 4.19.9 is on this site is not known: they have not been looked for yet
     audit: clusterversion.airgate.io release-identity: pass (facts: release 4.19.9 (unverified) from RELEASES/catalog.json, N s old)
+    audit: clusterversion.airgate.io release-ready: pass
     audit: clusterversion.airgate.io upgrade-path: deny: 4.18.12 cannot go straight to 4.19.9: 4.19.9 says which versions it can be reached from; of 4.18 these are 4.18.19, 4.18.20 (read from RELEASES/catalog.json N s ago, not verified against the image); force does not change that (facts: release 4.19.9 (unverified) from RELEASES/catalog.json, N s old)
-    "##);
+    "#);
 }
 
 #[test]
@@ -119,6 +123,7 @@ fn a_tag_is_refused_forced_or_not() {
       rule:  digest-only (airgate policies explain digest-only)
     audit: clusterversion.airgate.io digest-only: deny: "registry.example:5000/ocp/release:4.18.20" is no pullspec by digest: it names a tag, and a tag can be moved to another image
     audit: clusterversion.airgate.io release-identity: pass
+    audit: clusterversion.airgate.io release-ready: pass (facts: InternalReleaseImage from watch, N s old; Nodes from watch, N s old; MachineConfigNodes from watch, N s old)
     audit: clusterversion.airgate.io upgrade-path: pass
     "##);
     assert_snapshot!(check(&guard, to_image("registry.example:5000/ocp/release:4.18.20", true)), @r##"
@@ -129,11 +134,13 @@ fn a_tag_is_refused_forced_or_not() {
              oc adm upgrade --allow-explicit-upgrade --to-image registry.example:5000/ocp/release@sha256:DIGEST
       rule:  digest-only (airgate policies explain digest-only)
     audit: clusterversion.airgate.io digest-only: deny: "registry.example:5000/ocp/release:4.18.20" is no pullspec by digest: it names a tag, and a tag can be moved to another image
+    audit: clusterversion.airgate.io release-complete: pass
     audit: clusterversion.airgate.io release-identity: pass
+    audit: clusterversion.airgate.io release-ready: pass (facts: InternalReleaseImage from watch, N s old; Nodes from watch, N s old; MachineConfigNodes from watch, N s old)
     audit: clusterversion.airgate.io upgrade-path: pass
-    "##);
+    "#);
     let beside = Site::new().listed.image.replace("@sha256", ":4.18.20@sha256");
-    assert_snapshot!(check(&guard, to_image(&beside, true)), @r##"
+    assert_snapshot!(check(&guard, to_image(&beside, true)), @r#"
     exit 1, HTTP 422, nothing stored
     The ClusterVersion "version" is invalid: spec.desiredUpdate.image: "registry.example:5000/ocp/release:4.18.20@sha256:2222222222222222222222222222222222222222222222222222222222222222" is no pullspec by digest.
       why:   it has a tag beside the digest.
@@ -141,9 +148,11 @@ fn a_tag_is_refused_forced_or_not() {
              oc adm upgrade --allow-explicit-upgrade --to-image registry.example:5000/ocp/release@sha256:2222222222222222222222222222222222222222222222222222222222222222
       rule:  digest-only (airgate policies explain digest-only)
     audit: clusterversion.airgate.io digest-only: deny: "registry.example:5000/ocp/release:4.18.20@sha256:2222222222222222222222222222222222222222222222222222222222222222" is no pullspec by digest: it has a tag beside the digest
+    audit: clusterversion.airgate.io release-complete: unknown, allowed: whether every component image of 4.18.20 is on this site is not known: they have not been looked for yet
     audit: clusterversion.airgate.io release-identity: pass (facts: release 4.18.20 (unverified) from RELEASES/catalog.json, N s old)
+    audit: clusterversion.airgate.io release-ready: pass (facts: InternalReleaseImage from watch, N s old; Nodes from watch, N s old; MachineConfigNodes from watch, N s old)
     audit: clusterversion.airgate.io upgrade-path: pass (facts: release 4.18.20 (unverified) from RELEASES/catalog.json, N s old)
-    "##);
+    "#);
 }
 
 #[test]
@@ -160,6 +169,7 @@ fn force_alone_is_nothing_without_a_target_and_a_step_with_one() {
     clusterversion.config.openshift.io/version patched
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-identity: pass (facts: release 4.18.20 (unverified) from RELEASES/catalog.json, N s old)
+    audit: clusterversion.airgate.io release-ready: pass (facts: InternalReleaseImage from watch, N s old; Nodes from watch, N s old; MachineConfigNodes from watch, N s old)
     audit: clusterversion.airgate.io upgrade-path: pass (facts: release 4.18.20 (unverified) from RELEASES/catalog.json, N s old)
     "##);
     assert_snapshot!(check(&guard, json!({"force": false})), @r##"
@@ -177,6 +187,7 @@ fn the_same_release_from_another_registry_is_no_upgrade() {
     clusterversion.config.openshift.io/version patched
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-identity: pass (facts: release 4.18.12 (unverified) from RELEASES/catalog.json, N s old)
+    audit: clusterversion.airgate.io release-ready: pass
     audit: clusterversion.airgate.io upgrade-path: pass
     "##);
 }
@@ -210,17 +221,20 @@ fn a_version_alone_must_be_on_offer() {
       rule:  upgrade-path (airgate policies explain upgrade-path); in an emergency: airgate override --help
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-identity: pass
+    audit: clusterversion.airgate.io release-ready: pass (facts: InternalReleaseImage from watch, N s old; Nodes from watch, N s old; MachineConfigNodes from watch, N s old)
     audit: clusterversion.airgate.io upgrade-path: deny: 4.18.20 is asked for by version alone, and the update service does not offer it here: the CVO looks a version up in status.availableUpdates and nowhere else: it would do nothing now, and start unasked should the service ever offer it (facts: release 4.18.20 (unverified) from RELEASES/catalog.json, N s old)
     "##);
     drop(guard);
     let guard = offering(site.listed.update(), "availableUpdates");
-    assert_snapshot!(check(&guard, to(site.listed.version, "")), @r##"
+    assert_snapshot!(check(&guard, to(site.listed.version, "")), @"
     exit 0, HTTP 200, stored
     clusterversion.config.openshift.io/version patched
     audit: clusterversion.airgate.io digest-only: pass
+    audit: clusterversion.airgate.io release-complete: unknown, allowed: whether every component image of 4.18.20 is on this site is not known: they have not been looked for yet
     audit: clusterversion.airgate.io release-identity: pass (facts: release 4.18.20 (unverified) from RELEASES/catalog.json, N s old)
+    audit: clusterversion.airgate.io release-ready: pass (facts: InternalReleaseImage from watch, N s old; Nodes from watch, N s old; MachineConfigNodes from watch, N s old)
     audit: clusterversion.airgate.io upgrade-path: pass (facts: release 4.18.20 (unverified) from RELEASES/catalog.json, N s old)
-    "##);
+    ");
 }
 
 #[test]
@@ -233,6 +247,7 @@ fn an_offered_update_passes_where_its_payload_is_not_known() {
     clusterversion.config.openshift.io/version patched
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-identity: pass
+    audit: clusterversion.airgate.io release-ready: pass
     audit: clusterversion.airgate.io upgrade-path: warn: judged by status.availableUpdates alone, which offers 4.20.1 for this digest: no release source on this site knows that digest
     "##);
 }
@@ -249,13 +264,14 @@ fn a_version_and_an_image_must_belong_together() {
       rule:  release-identity (airgate policies explain release-identity); in an emergency: airgate override --help
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-identity: deny: the image is 4.18.20, not 4.18.19: RELEASES/catalog.json says so, and the CVO refuses a payload whose version differs (facts: release 4.18.20 (unverified) from RELEASES/catalog.json, N s old)
+    audit: clusterversion.airgate.io release-ready: pass (facts: InternalReleaseImage from watch, N s old; Nodes from watch, N s old; MachineConfigNodes from watch, N s old)
     audit: clusterversion.airgate.io upgrade-path: pass (facts: release 4.18.20 (unverified) from RELEASES/catalog.json, N s old)
     "##);
     drop(guard);
     // A merge patch of the image alone leaves the version that was stored before it.
     let guard = Guard::shared();
     guard.api.merge(VERSION, &json!({"spec": {"desiredUpdate": {"version": site.current.version}}})).success();
-    assert_snapshot!(check(&guard, json!({"image": site.listed.image})), @r##"
+    assert_snapshot!(check(&guard, json!({"image": site.listed.image})), @r#"
     exit 1, HTTP 403, nothing stored
     Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: the image is 4.18.20, not 4.18.12.
       why:   RELEASES/catalog.json says so; spec.desiredUpdate.version 4.18.12 is the one stored earlier, and a merge patch that sets only the image keeps it.
@@ -263,9 +279,11 @@ fn a_version_and_an_image_must_belong_together() {
              oc adm upgrade --allow-explicit-upgrade --to-image registry.example:5000/ocp/release@sha256:2222222222222222222222222222222222222222222222222222222222222222
       rule:  release-identity (airgate policies explain release-identity); in an emergency: airgate override --help
     audit: clusterversion.airgate.io digest-only: pass
+    audit: clusterversion.airgate.io release-complete: unknown, allowed: whether every component image of 4.18.20 is on this site is not known: they have not been looked for yet
     audit: clusterversion.airgate.io release-identity: deny: the image is 4.18.20, not 4.18.12: RELEASES/catalog.json says so; spec.desiredUpdate.version 4.18.12 is the one stored earlier, and a merge patch that sets only the image keeps it (facts: release 4.18.20 (unverified) from RELEASES/catalog.json, N s old)
+    audit: clusterversion.airgate.io release-ready: pass (facts: InternalReleaseImage from watch, N s old; Nodes from watch, N s old; MachineConfigNodes from watch, N s old)
     audit: clusterversion.airgate.io upgrade-path: pass (facts: release 4.18.20 (unverified) from RELEASES/catalog.json, N s old)
-    "##);
+    "#);
 }
 
 #[test]
@@ -280,18 +298,21 @@ fn a_migration_to_multi_needs_a_payload() {
       rule:  upgrade-path (airgate policies explain upgrade-path); in an emergency: airgate override --help
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-identity: pass
+    audit: clusterversion.airgate.io release-ready: pass
     audit: clusterversion.airgate.io upgrade-path: unknown: whether the cluster can move to multi cannot be judged: neither a release source on this site nor status.availableUpdates knows a multi payload of 4.18.12
     "#);
-    assert_snapshot!(check(&guard, body(site.listed.version)), @r##"
+    assert_snapshot!(check(&guard, body(site.listed.version)), @r#"
     exit 1, HTTP 403, nothing stored
     Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: 4.18.20 with architecture Multi is two steps at once.
       why:   the cluster runs 4.18.12 for one architecture, and the CVO would ignore the version.
       works: migrate first, then upgrade: oc adm upgrade --to-multi-arch
       rule:  upgrade-path (airgate policies explain upgrade-path); in an emergency: airgate override --help
     audit: clusterversion.airgate.io digest-only: pass
+    audit: clusterversion.airgate.io release-complete: pass
     audit: clusterversion.airgate.io release-identity: pass
+    audit: clusterversion.airgate.io release-ready: pass
     audit: clusterversion.airgate.io upgrade-path: deny: 4.18.20 with architecture Multi is two steps at once: the cluster runs 4.18.12 for one architecture, and the CVO would ignore the version
-    "##);
+    "#);
 }
 
 #[test]
