@@ -3,12 +3,14 @@
 //! Pure: the stored object comes in, the review goes out. Used by `airgate check`, policy cases and the demo.
 
 pub mod apply;
+pub mod opening;
 pub mod upgrade;
 
 use serde_json::{Value, json};
 
 use crate::cluster::Missing;
 use crate::resource::{self, ResourceId};
+use crate::text::shell_word;
 use upgrade::UpgradeFlags;
 
 /// One action on one object.
@@ -103,13 +105,39 @@ impl Action {
         }
     }
 
+    /// The command that does it, to be pasted into a shell. A plain object's is left to whoever has the file.
+    #[must_use]
+    pub fn command(&self) -> String {
+        let words: Vec<String> = match self {
+            Self::Upgrade(flags) => flags.command(),
+            Self::Patch { target, patch, subresource } => {
+                let (kind, text) = match patch {
+                    Patch::Merge(patch) => ("merge", patch.to_string()),
+                    Patch::Json(patch) => ("json", serde_json::to_string(patch).unwrap_or_default()),
+                };
+                let mut words = vec!["oc", "patch", &target.resource.to_string(), &target.name, "--type", kind]
+                    .into_iter()
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>();
+                if !subresource.is_empty() {
+                    words.extend(["--subresource".to_owned(), subresource.clone()]);
+                }
+                words.extend(["-p".to_owned(), text]);
+                words
+            }
+            Self::Delete(target) => ["oc", "delete", &target.to_string()].map(str::to_owned).into(),
+            Self::Apply(_) => ["oc", "apply", "-f", "FILE"].map(str::to_owned).into(),
+        };
+        words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
+    }
+
     /// The review that the API server would send, as one JSON tree.
     ///
     /// # Errors
     /// [`NoReview`] where the stored object is not known or the action does not fit it.
     pub fn review(&self, stored: Stored, user: &User) -> Result<Value, NoReview> {
         let target = self.target()?;
-        let what = format!("{}/{}", target.resource, target.name);
+        let what = target.to_string();
         let old = match stored {
             Stored::Found(old, _) => Some(old),
             Stored::KnownAbsent => None,
@@ -147,6 +175,12 @@ impl Action {
             }
         };
         Ok(review(&target, operation, subresource, old, new, user))
+    }
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.resource, self.name)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The break-glass of settled question 6: the annotation `airgate.io/override` on the guarded object.
 
 use jiff::{SignedDuration, Timestamp};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::review::UserInfo;
 use crate::text::shown;
@@ -9,10 +9,10 @@ use crate::version;
 
 pub const ANNOTATION: &str = "airgate.io/override";
 /// An override is for now, not for ever.
-const LONGEST: SignedDuration = SignedDuration::from_hours(24);
+pub const LONGEST: SignedDuration = SignedDuration::from_hours(24);
 
 /// More steps than anybody takes at once.
-const ENTRIES_MAX: usize = 64;
+pub const ENTRIES_MAX: usize = 64;
 
 /// What the annotation holds.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Override {
 }
 
 /// One step that somebody took responsibility for.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
     pub policy: String,
@@ -47,6 +47,16 @@ fn rfc3339<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Timestam
     match zone {
         Some("Z" | "+00:00" | "-00:00") => text.parse().map_err(serde::de::Error::custom),
         _ => Err(serde::de::Error::custom("expires is no RFC 3339 time such as 2026-12-01T06:00:00Z")),
+    }
+}
+
+impl Entry {
+    /// On one line, cleaned.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let Self { policy, from, target, reason, expires } = self;
+        let (policy, from, target, reason) = (shown(policy), shown(from), shown(target), shown(reason));
+        format!("{policy}, {from} -> {target} until {expires} ({reason})")
     }
 }
 

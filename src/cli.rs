@@ -7,6 +7,7 @@ mod completion;
 mod demo;
 mod manifests;
 mod output;
+mod override_step;
 mod policies;
 mod progress;
 mod release;
@@ -14,6 +15,7 @@ mod request;
 mod serve;
 mod snapshot;
 mod source;
+mod status;
 mod test;
 
 use std::process::ExitCode;
@@ -38,6 +40,10 @@ enum Verb {
     Audit(audit::AuditArgs),
     /// Save what airgate reads of a cluster, and with a request all that its verdict rests on
     Snapshot(snapshot::SnapshotArgs),
+    /// Where the cluster stands and where it can go: releases in use, bundles, upgrades, missing facts
+    Status(status::StatusArgs),
+    /// Show what an override would open, and set it: the way out in an emergency
+    Override(override_step::OverrideArgs),
     /// Run policy cases
     Test(test::TestArgs),
     /// List the policies, or explain one
@@ -68,6 +74,8 @@ pub fn run() -> ExitCode {
         Verb::Check(args) => check::run(args),
         Verb::Audit(args) => audit::run(&args),
         Verb::Snapshot(args) => snapshot::run(args),
+        Verb::Status(args) => status::run(&args),
+        Verb::Override(args) => override_step::run(args),
         Verb::Test(args) => test::run(&args),
         Verb::Policies(args) => policies::run(&args),
         Verb::Release(args) => release::run(&args),

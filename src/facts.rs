@@ -20,7 +20,7 @@ use crate::action::Stored;
 use crate::cluster::{Missing, Snapshot};
 use crate::problem::Problem;
 use crate::release::{Catalog, Release};
-use crate::resource::ResourceId;
+use crate::resource::{Resource, ResourceId};
 use crate::saved::Objects;
 use crate::signature::Signatures;
 use crate::signatures::FromFiles;
@@ -101,13 +101,15 @@ impl Facts {
             tracing::warn!(file = %problem.file, "{}", problem.message);
         }
         let catalog = ArcSwap::new(files.catalog.clone());
-        Self(Arc::new(Inner {
+        let facts = Self(Arc::new(Inner {
             cluster,
             files: ArcSwap::from_pointee(files),
             read: Mutex::default(),
             catalog,
             signatures: signatures::Current::new(),
-        }))
+        }));
+        let _ = facts.signatures();
+        facts
     }
 
     #[must_use]
@@ -227,9 +229,31 @@ impl Facts {
         }
     }
 
+    /// Sets or removes an annotation of a stored object, as it was read; yields the API server's warnings. `None`
+    /// where there is no API server.
+    pub async fn annotate(
+        &self,
+        resource: &Resource,
+        object: &serde_json::Value,
+        annotation: (&str, Option<&str>),
+        patience: Duration,
+    ) -> Option<Result<Vec<String>, watch::WriteError>> {
+        let (key, text) = annotation;
+        match &self.0.cluster {
+            Cluster::Watched(client, _) | Cluster::Once(client, _) => {
+                Some(watch::annotate(client, resource, object, key, text, patience).await)
+            }
+            Cluster::State | Cluster::Given(_) => None,
+        }
+    }
+
     #[must_use]
     pub fn ready(&self) -> Readiness {
         let waiting_for = self.watches().map(Watches::waiting_for).unwrap_or_default();
+        if waiting_for.is_empty() {
+            // The first review finds verified what was there at the start.
+            let _ = self.signatures();
+        }
         Readiness { ready: waiting_for.is_empty(), waiting_for }
     }
 

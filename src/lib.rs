@@ -32,6 +32,7 @@ pub mod audit;
 pub mod engine;
 pub mod inputs;
 pub mod problem;
+pub mod status;
 
 // The edges.
 pub mod cases;

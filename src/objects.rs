@@ -133,6 +133,15 @@ where
     Ok(entries.into_iter().map(|entry| entry.0).collect())
 }
 
+/// The same for conditions, of which no CRD allows more than 20.
+pub(crate) fn conditions<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    at_most(64, deserializer)
+}
+
 fn at_most<'de, D, T>(most: usize, deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -293,7 +302,19 @@ pub struct Condition<'a> {
     pub reason: Str<'a>,
 }
 
+/// A condition whose reason and message a person will want to read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, serde::Deserialize)]
+#[serde(default, expecting = "an object")]
+pub struct DetailedCondition<'a> {
+    #[serde(borrow, rename = "type")]
+    pub kind: Str<'a>,
+    pub status: Str<'a>,
+    pub reason: Str<'a>,
+    pub message: Str<'a>,
+}
+
 into_owned! {
+    DetailedCondition { kind, status, reason, message }
     Metadata { name, annotations, deletion_timestamp, generation }
     Annotations { airgate_override, release_image_version }
     Condition { kind, status, reason }

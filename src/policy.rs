@@ -288,26 +288,33 @@ impl Policy {
         settings.policies.get(self.id).and_then(|p| p.on_unknown)
     }
 
-    /// The way out in an emergency, as the command that sets it. Policies that judge a value's form have none.
+    /// The way out in an emergency: the command, and what it writes. Policies that judge a value's form have none.
     #[must_use]
     pub fn emergency(&self) -> String {
-        let (object, from, target) = match (self.id, self.guards) {
+        let (step, object, from, target) = match (self.id, self.guards) {
             ("digest-only", _) => return "no override opens it: name the image by digest".into(),
-            (_, [Guard::InternalReleaseImageDrop | Guard::InternalReleaseImageDelete, ..]) => {
-                ("internalreleaseimage cluster", "cluster", "BUNDLE NAME, one entry a release; or delete")
+            (_, [Guard::InternalReleaseImageDrop | Guard::InternalReleaseImageDelete, ..]) => (
+                "patch internalreleaseimage/cluster -p PATCH",
+                "internalreleaseimage cluster",
+                "cluster",
+                "BUNDLE NAME, one entry a release; or delete",
+            ),
+            (_, [Guard::ClusterVersionDelete, ..]) => {
+                ("delete clusterversion/version", "clusterversion version", "CURRENT VERSION", "delete")
             }
-            (_, [Guard::ClusterVersionDelete, ..]) => ("clusterversion version", "CURRENT VERSION", "delete"),
             _ => (
+                "upgrade --to-image PULLSPEC",
                 "clusterversion version",
                 "CURRENT VERSION",
                 "sha256:DIGEST as requested, else VERSION or VERSION/Multi",
             ),
         };
         format!(
-            "in an emergency, for one step, within 24 hours, recorded:\n  \
-             oc annotate {object} --overwrite {}='{{\"policy\":\"{}\",\"from\":\"{from}\",\"target\":\"{target}\",\
+            "in an emergency, for one step, within 24 hours, recorded (--apply sets what it shows):\n  \
+             airgate override {step} --policy {id} --reason WHY\nwhich by hand is:\n  \
+             oc annotate {object} --overwrite {ANNOTATION}='{{\"policy\":\"{id}\",\"from\":\"{from}\",\"target\":\"{target}\",\
              \"reason\":\"WHY\",\"expires\":\"RFC 3339 time\"}}'",
-            ANNOTATION, self.id
+            id = self.id
         )
     }
 

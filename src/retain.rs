@@ -50,6 +50,22 @@ impl Holder {
     }
 }
 
+impl Holder {
+    /// In a word or two, for a table.
+    #[must_use]
+    pub fn word(&self) -> String {
+        match self {
+            Self::Running => "running".into(),
+            Self::Pending => "pending".into(),
+            Self::HalfWay(date) => format!("half-way since {date}"),
+            Self::Completed(date) => format!("completed {date}"),
+            Self::Pool(pool) => format!("pool {pool}"),
+            Self::Rollback => "rollback".into(),
+            Self::History(date) => format!("history {date}"),
+        }
+    }
+}
+
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

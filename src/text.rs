@@ -137,6 +137,16 @@ fn warning(text: &str) -> String {
     cut(&shown(&one_line), WARNING_MAX).into_owned()
 }
 
+/// A word as any POSIX shell takes it unchanged.
+#[must_use]
+pub fn shell_word(word: &str) -> Cow<'_, str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "%+,-./:=@_".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return Cow::Borrowed(word);
+    }
+    Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
+}
+
 /// `1 release`, `3 releases`.
 #[must_use]
 pub fn counted(count: usize, thing: &str) -> String {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::breakglass::{Entry, Override, Use};
+use crate::breakglass::{Entry, Override, Step, Use};
 use crate::policies::POLICIES;
 use crate::policy::{Asks, Context, FactUse, Judgement, Outcome, Policy, Want};
 use crate::pullspec::Digest;
@@ -78,6 +78,8 @@ pub struct Denial {
     pub field: &'static str,
     pub malformed: bool,
     pub text: Text,
+    /// The steps an override must name to open it; none: no override does.
+    pub steps: Vec<Step>,
     /// The rule, and a note on an override that does not open it.
     pub footer: String,
 }
@@ -210,6 +212,7 @@ impl<'c, 'a> Fold<'c, 'a> {
                     field: outcome.field,
                     malformed: outcome.asks == Asks::Malformed,
                     text: outcome.text.clone(),
+                    steps: outcome.steps.clone(),
                     footer,
                 });
                 if asked != Result::Unknown {
@@ -280,9 +283,9 @@ impl<'c, 'a> Fold<'c, 'a> {
                     "{fault}; it is one JSON object or a list of them with policy, from, target, reason and expires"
                 ),
             )
-            .works(format!(
-                "airgate policies explain {policy} shows one; or remove the annotation to see the verdict without it"
-            ));
+            .works("remove it to see the verdict without it, and set one that can be read:")
+            .works(format!("airgate override --clear {}", self.object()))
+            .works("airgate override --help");
             self.verdict.result = Result::Deny;
             self.verdict.findings.push(Finding {
                 policy,
@@ -293,8 +296,8 @@ impl<'c, 'a> Fold<'c, 'a> {
                 overridden: false,
                 facts: vec![],
             });
-            self.verdict.denials =
-                vec![Denial { policy, field: OVERRIDE_FIELD, malformed: true, text, footer: String::new() }];
+            let (steps, footer) = (vec![], String::new());
+            self.verdict.denials = vec![Denial { policy, field: OVERRIDE_FIELD, malformed: true, text, steps, footer }];
         }
         self.record_override_set();
         let warnings = self.used.into_iter().chain(self.softened).chain(self.plain);
@@ -307,6 +310,13 @@ impl<'c, 'a> Fold<'c, 'a> {
 }
 
 impl Fold<'_, '_> {
+    /// As `oc` and the command line name the object.
+    fn object(&self) -> String {
+        let subject = &self.context.review.subject;
+        let name = subject.metadata().map_or("", |metadata| &*metadata.name);
+        format!("{}/{}", subject.kind().to_ascii_lowercase(), shown(name))
+    }
+
     /// Who set an override is on record, whether or not this request uses it.
     fn record_override_set(&mut self) {
         let Some(annotation) = self.context.review.subject.override_set() else { return };
@@ -321,19 +331,13 @@ impl Fold<'_, '_> {
                 (vec![line.clone()], vec![line])
             }
             Override::Entries(entries) => (
-                entries.iter().map(describe_entry).collect(),
+                entries.iter().map(Entry::describe).collect(),
                 entries.iter().filter_map(|entry| idle_entry(entry, now)).collect(),
             ),
         };
         self.verdict.audit.push(("override", format!("set by {who}: {}", lines.join("; "))));
         self.plain.extend(idle);
     }
-}
-
-fn describe_entry(entry: &Entry) -> String {
-    let Entry { policy, from, target, reason, expires } = entry;
-    let (policy, from, target, reason) = (shown(policy), shown(from), shown(target), shown(reason));
-    format!("{policy}, {from} -> {target} until {expires} ({reason})")
 }
 
 /// Why an entry opens nothing as it stands: better said when it is set than when it is needed.
@@ -368,7 +372,7 @@ fn footer(policy: &Policy, opens: bool, note: Option<&str>) -> String {
     if let Some(note) = note {
         let _ = write!(footer, "\n  note:  the {} annotation {note}", crate::breakglass::ANNOTATION);
     }
-    let emergency = if opens { "; it also tells the way out in an emergency" } else { "" };
-    let _ = write!(footer, "\n  rule:  {} (airgate policies explain {0}{emergency})", policy.id);
+    let emergency = if opens { "; in an emergency: airgate override --help" } else { "" };
+    let _ = write!(footer, "\n  rule:  {} (airgate policies explain {0}){emergency}", policy.id);
     footer
 }

@@ -12,6 +12,7 @@ mod kind;
 mod live;
 mod status;
 mod task;
+mod write;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,7 @@ use tokio::task::JoinSet;
 pub use client::{ConnectError, connect};
 pub use live::{LiveFacts, get, live_read, read_once, save};
 pub use status::{State, WatchStatus};
+pub use write::{WriteError, annotate};
 
 use crate::cluster::Snapshot;
 use kind::Kind;

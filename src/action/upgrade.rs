@@ -18,6 +18,23 @@ pub struct UpgradeFlags {
 }
 
 impl UpgradeFlags {
+    /// `oc adm upgrade` with these flags, word by word.
+    pub(super) fn command(&self) -> Vec<String> {
+        let mut words = ["oc", "adm", "upgrade"].map(str::to_owned).to_vec();
+        if let Some(image) = &self.to_image {
+            words.extend(["--allow-explicit-upgrade", "--to-image", image].map(str::to_owned));
+        }
+        if let Some(version) = &self.to {
+            words.extend(["--to", version].map(str::to_owned));
+        }
+        for (flag, set) in [("--to-multi-arch", self.to_multi_arch), ("--clear", self.clear), ("--force", self.force)] {
+            if set {
+                words.push(flag.to_owned());
+            }
+        }
+        words
+    }
+
     /// The merge patch that oc would send for the stored ClusterVersion.
     pub(super) fn body(&self, cluster_version: &Value) -> Result<Value, NoReview> {
         let status = &cluster_version["status"];

@@ -56,8 +56,8 @@ impl Audit<'_> {
         let name = format!("ocp-release-bundle-{}", if kept.version.is_empty() { "unknown" } else { &kept.version });
         let image = kept.digest.map(|digest| format!("localhost/release@{digest}")).unwrap_or_default();
         let mut before: InternalReleaseImage<'_> = iri.clone();
-        before.spec.releases.push(BundleEntry { name: name.as_str().into(), image: "".into() });
-        before.status.releases.push(BundleEntry { name: name.as_str().into(), image: image.as_str().into() });
+        before.spec.releases.push(BundleEntry { name: name.as_str().into(), ..BundleEntry::default() });
+        before.status.releases.push(BundleEntry { name: name.as_str().into(), image: image.as_str().into(), ..BundleEntry::default() });
         let removal = Change::Update { old: before, new: iri.clone() };
         let verdict = self.judge(Subject::InternalReleaseImage(removal));
         let refused = verdict.findings.into_iter().find(|finding| {

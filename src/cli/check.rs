@@ -39,14 +39,14 @@ pub struct CheckArgs {
 }
 
 #[derive(Debug, Args)]
-struct CommonArgs {
+pub(super) struct CommonArgs {
     #[command(flatten)]
-    source: SourceArgs,
+    pub source: SourceArgs,
     /// Judge as of this moment
     #[arg(long, value_name = "RFC3339")]
-    now: Option<String>,
+    pub now: Option<String>,
     #[arg(short, long, value_enum, default_value = "text")]
-    output: Format,
+    pub output: Format,
 }
 
 #[derive(Debug, Subcommand)]
@@ -75,9 +75,9 @@ enum Form {
     },
 }
 
-const EXIT_DENIED: u8 = 1;
+pub(super) const EXIT_DENIED: u8 = 1;
 const EXIT_BAD_INPUT: u8 = 2;
-const EXIT_UNKNOWN: u8 = 3;
+pub(super) const EXIT_UNKNOWN: u8 = 3;
 
 pub fn run(args: CheckArgs) -> Result<ExitCode> {
     if let Some(directory) = &args.replay {

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use jiff::Timestamp;
 use kube::Client;
+use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
@@ -23,7 +24,7 @@ use crate::saved::Objects;
 use crate::settings::Settings;
 use crate::signature::Signatures;
 use crate::signatures::FromFiles;
-use crate::watch;
+use crate::watch::{self, WriteError};
 
 /// Flags that say where facts come from.
 #[derive(Clone, Debug, Default, Args)]
@@ -152,6 +153,21 @@ impl Sources {
     /// Every object that airgate reads, whole.
     pub fn save(&self) -> Result<Objects> {
         self.runtime.block_on(async { self.facts.save(Instant::now() + READ_LIMIT).await }).map_err(|why| anyhow!(why))
+    }
+
+    /// Sets or removes the override annotation of an object as [`Self::stored`] read it; yields the API server's warnings.
+    ///
+    /// # Errors
+    /// `None` where there is no API server to write to.
+    pub fn annotate(
+        &self,
+        target: &Target,
+        object: &Value,
+        text: Option<&str>,
+    ) -> Option<Result<Vec<String>, WriteError>> {
+        let resource = target.resource.find()?;
+        let annotation = (crate::breakglass::ANNOTATION, text);
+        self.runtime.block_on(self.facts.annotate(resource, object, annotation, READ_LIMIT))
     }
 
     /// The stored form of an object.

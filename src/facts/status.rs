@@ -8,7 +8,7 @@ use super::files::Files;
 use crate::cluster::Fact;
 
 pub(super) fn describe(facts: &Facts, files: &Files, now: Timestamp) -> Value {
-    let snapshot = facts.snapshot();
+    let (snapshot, signatures) = (facts.snapshot(), facts.signatures());
     json!({
         "ready": facts.ready(),
         "facts": {
@@ -36,6 +36,11 @@ pub(super) fn describe(facts: &Facts, files: &Files, now: Timestamp) -> Value {
                 "from": *release.source.name,
                 "readAt": release.source.read_at,
             })).collect::<Vec<_>>(),
+        },
+        "signatures": {
+            "found": signatures.counts().0,
+            "digests": signatures.counts().1,
+            "keysFrom": signatures.keys().map(|keys| keys.source.to_string()),
         },
         "problems": *files.problems,
     })

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Condition, Metadata, Str, into_owned, nullable, object, objects};
+use super::{Condition, DetailedCondition, Metadata, Str, into_owned, nullable, object, objects};
 use crate::pullspec::Digest;
 use crate::version::Version;
 
@@ -72,7 +72,7 @@ pub struct Status<'a> {
     #[serde(deserialize_with = "objects")]
     pub conditional_updates: Vec<ConditionalUpdate<'a>>,
     #[serde(deserialize_with = "objects")]
-    pub conditions: Vec<Condition<'a>>,
+    pub conditions: Vec<DetailedCondition<'a>>,
     /// The `metadata.generation` that the CVO has seen.
     #[serde(deserialize_with = "nullable")]
     pub observed_generation: i64,
@@ -150,7 +150,7 @@ impl ConditionalUpdate<'_> {
 
 impl<'a> Status<'a> {
     #[must_use]
-    pub fn condition(&self, kind: &str) -> Option<&Condition<'a>> {
+    pub fn condition(&self, kind: &str) -> Option<&DetailedCondition<'a>> {
         self.conditions.iter().find(|c| &*c.kind == kind)
     }
 

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::{Metadata, Str, bundles, into_owned, object};
+use super::{DetailedCondition, Metadata, Str, bundles, conditions, into_owned, object};
 
 /// The singleton's name, which its CRD demands.
 pub const NAME: &str = "cluster";
@@ -27,12 +27,17 @@ pub struct Releases<'a> {
 }
 
 /// An entry of `spec.releases` (name only) or of `status.releases`.
+///
+/// Of the InternalReleaseImage's own status no verdict reads the conditions: Available there means that some node has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct BundleEntry<'a> {
     #[serde(borrow)]
     pub name: Str<'a>,
     pub image: Str<'a>,
+    /// Available, Degraded, Mounted, Installing, Removing.
+    #[serde(deserialize_with = "conditions")]
+    pub conditions: Vec<DetailedCondition<'a>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
@@ -41,7 +46,24 @@ pub struct MachineConfigNode<'a> {
     #[serde(borrow, deserialize_with = "object")]
     pub metadata: Metadata<'a>,
     #[serde(deserialize_with = "object")]
+    pub spec: MachineConfigNodeSpec<'a>,
+    #[serde(deserialize_with = "object")]
     pub status: MachineConfigNodeStatus<'a>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default, expecting = "an object")]
+pub struct MachineConfigNodeSpec<'a> {
+    #[serde(borrow, deserialize_with = "object")]
+    pub pool: PoolReference<'a>,
+}
+
+/// The MachineConfigPool that a node belongs to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default, expecting = "an object")]
+pub struct PoolReference<'a> {
+    #[serde(borrow)]
+    pub name: Str<'a>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
@@ -49,12 +71,17 @@ pub struct MachineConfigNode<'a> {
 pub struct MachineConfigNodeStatus<'a> {
     #[serde(borrow, deserialize_with = "object")]
     pub internal_release_image: Releases<'a>,
+    /// InternalReleaseImageDegraded among others.
+    #[serde(deserialize_with = "conditions")]
+    pub conditions: Vec<DetailedCondition<'a>>,
 }
 
 into_owned! {
     InternalReleaseImage { metadata, spec, status }
     Releases { releases }
-    BundleEntry { name, image }
-    MachineConfigNode { metadata, status }
-    MachineConfigNodeStatus { internal_release_image }
+    BundleEntry { name, image, conditions }
+    MachineConfigNode { metadata, spec, status }
+    MachineConfigNodeSpec { pool }
+    PoolReference { name }
+    MachineConfigNodeStatus { internal_release_image, conditions }
 }

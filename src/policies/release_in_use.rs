@@ -257,9 +257,9 @@ impl<'b> Held<'b> {
         match (kept.level(), whole_object) {
             (Retain::History, _) => text
                 .works("nothing runs it any more; sites that clean up after each upgrade set retain: in-use in airgate's configuration,")
-                .works("which allows this removal with a warning; for this one time: an airgate.io/override annotation"),
+                .works("which allows this removal with a warning; for this one time: airgate override --help"),
             (Retain::Rollback, _) => text
-                .works("once no rollback is wanted: set retain: in-use in airgate's configuration, or use an airgate.io/override annotation"),
+                .works("once no rollback is wanted: set retain: in-use in airgate's configuration; for this one time: airgate override --help"),
             (Retain::InUse, true) => text
                 .works("keep the InternalReleaseImage; see what still uses it:")
                 .works("oc get clusterversion version -o yaml; oc get machineconfigpools"),

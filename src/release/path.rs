@@ -34,6 +34,28 @@ pub fn stepping_stone<'a>(
     None
 }
 
+/// The whole way, hop by hop, from `current` to `target`, which is the last; `None` where there is none.
+/// Each hop is the one that [`stepping_stone`] names.
+#[must_use]
+pub fn route<'a>(
+    catalog: &'a Catalog,
+    current: &Version,
+    target: &'a Release,
+    fits: impl Fn(&Release) -> bool,
+) -> Option<Vec<&'a Release>> {
+    let mut hops: Vec<&Release> = vec![];
+    // Every hop is on a shortest way, so there are no more than releases.
+    while hops.len() <= catalog.len() {
+        let from = hops.last().map_or(current, |hop| &hop.version);
+        if target.lists(from) == Some(true) {
+            hops.push(target);
+            return Some(hops);
+        }
+        hops.push(stepping_stone(catalog, from, target, &fits)?);
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::{digest, release};
@@ -68,6 +90,18 @@ mod tests {
             let target = catalog.get(digest(to)).unwrap();
             let stone = stepping_stone(&catalog, &from, target, |r| r.single_architecture() == Some("amd64"));
             assert_eq!(stone.map(|r| r.version.to_string()).as_deref(), expected, "{from} to {to}");
+        }
+        let amd64 = |r: &Release| r.single_architecture() == Some("amd64");
+        for (from, to, expected) in [
+            ("4.18.12", 'e', Some("4.18.20 4.19.9 4.20.1")),
+            ("4.18.12", 'a', Some("4.18.20")),
+            ("4.19.9", 'e', Some("4.20.1")),
+            ("4.18.12", 'f', None),
+        ] {
+            let target = catalog.get(digest(to)).unwrap();
+            let route = route(&catalog, &Version::parse(from).unwrap(), target, amd64);
+            let route = route.map(|hops| hops.iter().map(|hop| hop.version.to_string()).collect::<Vec<_>>().join(" "));
+            assert_eq!(route.as_deref(), expected, "{from} to {to}");
         }
     }
 }

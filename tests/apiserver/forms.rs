@@ -199,7 +199,7 @@ fn the_cluster_version_outlives_replace_by_force_and_every_delete() {
       why:   its status.history is the only record of the releases that nodes may still run.
       works: change it in place: oc edit clusterversion version, or oc replace without --force
              to cancel an update that was asked for: oc adm upgrade --clear
-      rule:  clusterversion-singleton (airgate policies explain clusterversion-singleton; it also tells the way out in an emergency)
+      rule:  clusterversion-singleton (airgate policies explain clusterversion-singleton); in an emergency: airgate override --help
     audit: clusterversion.airgate.io clusterversion-singleton: deny: ClusterVersion version must not be deleted: its status.history is the only record of the releases that nodes may still run
     "##);
 }
@@ -220,7 +220,7 @@ fn a_cluster_version_is_not_made_with_a_target() {
       why:   a new object has no status, so no current version to judge the target by.
       works: drop spec.desiredUpdate from the manifest and try again; once the CVO has written the status,
              ask for the update: oc adm upgrade --allow-explicit-upgrade --to-image PULLSPEC
-      rule:  clusterversion-singleton (airgate policies explain clusterversion-singleton; it also tells the way out in an emergency)
+      rule:  clusterversion-singleton (airgate policies explain clusterversion-singleton); in an emergency: airgate override --help
     audit: clusterversion.airgate.io clusterversion-singleton: deny: ClusterVersion version must not be created with an update target: a new object has no status, so no current version to judge the target by
     audit: clusterversion.airgate.io digest-only: pass
     "##);

@@ -49,7 +49,7 @@ fn the_running_release_stays_whoever_drops_it_from_the_spec() {
       why:   ocp-release-bundle-4.18.12-x86_64 holds 4.18.12: the cluster runs it, MachineConfigPool master runs it (and 1 more).
       works: leave ocp-release-bundle-4.18.12-x86_64 in spec.releases until the cluster has moved on:
              oc get clusterversion version -o yaml; oc get machineconfigpools
-      rule:  release-in-use (airgate policies explain release-in-use; it also tells the way out in an emergency)
+      rule:  release-in-use (airgate policies explain release-in-use); in an emergency: airgate override --help
     audit: internalreleaseimage.airgate.io release-in-use: deny: ocp-release-bundle-4.18.12-x86_64 holds 4.18.12, which this cluster needs: ocp-release-bundle-4.18.12-x86_64 holds 4.18.12: the cluster runs it, MachineConfigPool master runs it (and 1 more) (facts: MachineConfigNodes from watch, N s old; ClusterVersion from watch, N s old; MachineConfigPools from watch, N s old; rendered MachineConfigs from watch, N s old)
     "#);
 }
@@ -63,7 +63,7 @@ fn the_running_release_stays_however_its_object_is_deleted() {
       why:   ocp-release-bundle-4.18.12-x86_64 holds 4.18.12: the cluster runs it, MachineConfigPool master runs it (and 1 more).
       works: keep the InternalReleaseImage; see what still uses it:
              oc get clusterversion version -o yaml; oc get machineconfigpools
-      rule:  release-in-use (airgate policies explain release-in-use; it also tells the way out in an emergency)
+      rule:  release-in-use (airgate policies explain release-in-use); in an emergency: airgate override --help
     audit: internalreleaseimage.airgate.io release-in-use: deny: InternalReleaseImage cluster still holds 4.18.12, which this cluster needs: ocp-release-bundle-4.18.12-x86_64 holds 4.18.12: the cluster runs it, MachineConfigPool master runs it (and 1 more) (facts: MachineConfigNodes from watch, N s old; ClusterVersion from watch, N s old; MachineConfigPools from watch, N s old; rendered MachineConfigs from watch, N s old)
     "#);
     for args in [
@@ -108,8 +108,8 @@ fn a_release_of_the_past_stays_unless_only_what_is_in_use_is_retained() {
     exit 1, HTTP 403, nothing stored
     Error from server (Forbidden): admission webhook "internalreleaseimage.airgate.io" denied the request: ocp-release-bundle-4.18.12-x86_64 holds 4.18.12, which a rollback would need.
       why:   ocp-release-bundle-4.18.12-x86_64 holds 4.18.12: a rollback would go to it.
-      works: once no rollback is wanted: set retain: in-use in airgate's configuration, or use an airgate.io/override annotation
-      rule:  release-in-use (airgate policies explain release-in-use; it also tells the way out in an emergency)
+      works: once no rollback is wanted: set retain: in-use in airgate's configuration; for this one time: airgate override --help
+      rule:  release-in-use (airgate policies explain release-in-use); in an emergency: airgate override --help
     audit: internalreleaseimage.airgate.io release-in-use: deny: ocp-release-bundle-4.18.12-x86_64 holds 4.18.12, which a rollback would need: ocp-release-bundle-4.18.12-x86_64 holds 4.18.12: a rollback would go to it (facts: MachineConfigNodes from watch, N s old; ClusterVersion from watch, N s old; MachineConfigPools from watch, N s old; rendered MachineConfigs from watch, N s old)
     "#);
     guard.configure(Some(json!({"retain": "in-use"})));

@@ -37,6 +37,8 @@ mod objects;
 #[cfg(test)]
 mod oc;
 #[cfg(test)]
+mod override_step;
+#[cfg(test)]
 #[expect(dead_code, reason = "the tests of registries use the rest")]
 #[path = "../registry/push.rs"]
 mod push;
@@ -56,6 +58,10 @@ mod rollout;
 mod server;
 #[cfg(test)]
 mod shipped_policy;
+#[cfg(test)]
+mod signatures;
+#[cfg(test)]
+mod status;
 #[cfg(test)]
 mod step;
 #[cfg(test)]

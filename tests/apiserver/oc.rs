@@ -74,7 +74,7 @@ fn an_unlisted_target_is_refused_with_the_stone_to_step_on() {
       why:   4.19.9 says which versions it can be reached from; of 4.18 these are 4.18.19, 4.18.20 (read from RELEASES/catalog.json N s ago, not verified against the image).
       works: go to 4.18.20 first, it is on this site and 4.18.12 is on its list:
              oc adm upgrade --allow-explicit-upgrade --to-image registry.example:5000/ocp/release@sha256:2222222222222222222222222222222222222222222222222222222222222222
-      rule:  upgrade-path (airgate policies explain upgrade-path; it also tells the way out in an emergency)
+      rule:  upgrade-path (airgate policies explain upgrade-path); in an emergency: airgate override --help
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-identity: pass (facts: release 4.19.9 (unverified) from RELEASES/catalog.json, N s old)
     audit: clusterversion.airgate.io upgrade-path: deny: 4.18.12 cannot go straight to 4.19.9: 4.19.9 says which versions it can be reached from; of 4.18 these are 4.18.19, 4.18.20 (read from RELEASES/catalog.json N s ago, not verified against the image) (facts: release 4.19.9 (unverified) from RELEASES/catalog.json, N s old)
@@ -85,7 +85,7 @@ fn an_unlisted_target_is_refused_with_the_stone_to_step_on() {
       why:   4.19.9 says which versions it can be reached from; of 4.18 these are 4.18.19, 4.18.20 (read from RELEASES/catalog.json N s ago, not verified against the image); force does not change that.
       works: go to 4.18.20 first, it is on this site and 4.18.12 is on its list:
              oc adm upgrade --allow-explicit-upgrade --to-image registry.example:5000/ocp/release@sha256:2222222222222222222222222222222222222222222222222222222222222222
-      rule:  upgrade-path (airgate policies explain upgrade-path; it also tells the way out in an emergency)
+      rule:  upgrade-path (airgate policies explain upgrade-path); in an emergency: airgate override --help
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-identity: pass (facts: release 4.19.9 (unverified) from RELEASES/catalog.json, N s old)
     audit: clusterversion.airgate.io upgrade-path: deny: 4.18.12 cannot go straight to 4.19.9: 4.19.9 says which versions it can be reached from; of 4.18 these are 4.18.19, 4.18.20 (read from RELEASES/catalog.json N s ago, not verified against the image); force does not change that (facts: release 4.19.9 (unverified) from RELEASES/catalog.json, N s old)
@@ -100,7 +100,7 @@ fn a_release_that_nobody_knows_is_refused_with_what_would_make_it_known() {
     Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: whether 4.18.12 may go to registry.example:5000/ocp/release@sha256:9999999999999999999999999999999999999999999999999999999999999999 cannot be judged.
       why:   no release source on this site knows that digest, so which versions it can be reached from is not known.
       works: oc adm release info -o json of it, where its registry can be reached, tells version and metadata.previous: write them with the digest into a ReleaseCatalog file below --releases
-      rule:  upgrade-path (airgate policies explain upgrade-path; it also tells the way out in an emergency)
+      rule:  upgrade-path (airgate policies explain upgrade-path); in an emergency: airgate override --help
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-identity: pass
     audit: clusterversion.airgate.io upgrade-path: unknown: whether 4.18.12 may go to registry.example:5000/ocp/release@sha256:9999999999999999999999999999999999999999999999999999999999999999 cannot be judged: no release source on this site knows that digest, so which versions it can be reached from is not known
@@ -207,7 +207,7 @@ fn a_version_alone_must_be_on_offer() {
       why:   the CVO looks a version up in status.availableUpdates and nowhere else: it would do nothing now, and start unasked should the service ever offer it.
       works: 4.18.20 is on this site and 4.18.12 may go there; ask by image:
              oc adm upgrade --allow-explicit-upgrade --to-image registry.example:5000/ocp/release@sha256:2222222222222222222222222222222222222222222222222222222222222222
-      rule:  upgrade-path (airgate policies explain upgrade-path; it also tells the way out in an emergency)
+      rule:  upgrade-path (airgate policies explain upgrade-path); in an emergency: airgate override --help
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-identity: pass
     audit: clusterversion.airgate.io upgrade-path: deny: 4.18.20 is asked for by version alone, and the update service does not offer it here: the CVO looks a version up in status.availableUpdates and nowhere else: it would do nothing now, and start unasked should the service ever offer it (facts: release 4.18.20 (unverified) from RELEASES/catalog.json, N s old)
@@ -246,7 +246,7 @@ fn a_version_and_an_image_must_belong_together() {
       why:   RELEASES/catalog.json says so, and the CVO refuses a payload whose version differs.
       works: leave the version out:
              oc adm upgrade --allow-explicit-upgrade --to-image registry.example:5000/ocp/release@sha256:2222222222222222222222222222222222222222222222222222222222222222
-      rule:  release-identity (airgate policies explain release-identity; it also tells the way out in an emergency)
+      rule:  release-identity (airgate policies explain release-identity); in an emergency: airgate override --help
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-identity: deny: the image is 4.18.20, not 4.18.19: RELEASES/catalog.json says so, and the CVO refuses a payload whose version differs (facts: release 4.18.20 (unverified) from RELEASES/catalog.json, N s old)
     audit: clusterversion.airgate.io upgrade-path: pass (facts: release 4.18.20 (unverified) from RELEASES/catalog.json, N s old)
@@ -261,7 +261,7 @@ fn a_version_and_an_image_must_belong_together() {
       why:   RELEASES/catalog.json says so; spec.desiredUpdate.version 4.18.12 is the one stored earlier, and a merge patch that sets only the image keeps it.
       works: drop the stored version in the same step:
              oc adm upgrade --allow-explicit-upgrade --to-image registry.example:5000/ocp/release@sha256:2222222222222222222222222222222222222222222222222222222222222222
-      rule:  release-identity (airgate policies explain release-identity; it also tells the way out in an emergency)
+      rule:  release-identity (airgate policies explain release-identity); in an emergency: airgate override --help
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-identity: deny: the image is 4.18.20, not 4.18.12: RELEASES/catalog.json says so; spec.desiredUpdate.version 4.18.12 is the one stored earlier, and a merge patch that sets only the image keeps it (facts: release 4.18.20 (unverified) from RELEASES/catalog.json, N s old)
     audit: clusterversion.airgate.io upgrade-path: pass (facts: release 4.18.20 (unverified) from RELEASES/catalog.json, N s old)
@@ -277,7 +277,7 @@ fn a_migration_to_multi_needs_a_payload() {
     Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: whether the cluster can move to multi cannot be judged.
       why:   neither a release source on this site nor status.availableUpdates knows a multi payload of 4.18.12.
       works: mirror the multi payload of 4.18.12, then: oc adm release info -o json of it, where its registry can be reached, tells version and metadata.previous: write them with the digest into a ReleaseCatalog file below --releases
-      rule:  upgrade-path (airgate policies explain upgrade-path; it also tells the way out in an emergency)
+      rule:  upgrade-path (airgate policies explain upgrade-path); in an emergency: airgate override --help
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-identity: pass
     audit: clusterversion.airgate.io upgrade-path: unknown: whether the cluster can move to multi cannot be judged: neither a release source on this site nor status.availableUpdates knows a multi payload of 4.18.12
@@ -287,7 +287,7 @@ fn a_migration_to_multi_needs_a_payload() {
     Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: 4.18.20 with architecture Multi is two steps at once.
       why:   the cluster runs 4.18.12 for one architecture, and the CVO would ignore the version.
       works: migrate first, then upgrade: oc adm upgrade --to-multi-arch
-      rule:  upgrade-path (airgate policies explain upgrade-path; it also tells the way out in an emergency)
+      rule:  upgrade-path (airgate policies explain upgrade-path); in an emergency: airgate override --help
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-identity: pass
     audit: clusterversion.airgate.io upgrade-path: deny: 4.18.20 with architecture Multi is two steps at once: the cluster runs 4.18.12 for one architecture, and the CVO would ignore the version
@@ -302,7 +302,7 @@ fn going_back_to_the_release_before_is_refused_across_a_minor() {
     Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: whether 4.18.12 may go to registry.example:5000/ocp/release@sha256:7777777777777777777777777777777777777777777777777777777777777777 cannot be judged.
       why:   no release source on this site knows that digest, so which versions it can be reached from is not known.
       works: oc adm release info -o json of it, where its registry can be reached, tells version and metadata.previous: write them with the digest into a ReleaseCatalog file below --releases
-      rule:  upgrade-path (airgate policies explain upgrade-path; it also tells the way out in an emergency)
+      rule:  upgrade-path (airgate policies explain upgrade-path); in an emergency: airgate override --help
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-identity: pass
     audit: clusterversion.airgate.io upgrade-path: unknown: whether 4.18.12 may go to registry.example:5000/ocp/release@sha256:7777777777777777777777777777777777777777777777777777777777777777 cannot be judged: no release source on this site knows that digest, so which versions it can be reached from is not known

@@ -15,11 +15,17 @@ mod manifests;
 #[cfg(test)]
 mod messages;
 #[cfg(test)]
+mod override_step;
+#[cfg(test)]
 mod releases;
 #[cfg(test)]
 mod run;
 #[cfg(test)]
+mod signatures;
+#[cfg(test)]
 mod snapshot;
+#[cfg(test)]
+mod status;
 #[cfg(test)]
 #[expect(dead_code, reason = "the library's own tests use the rest")]
 #[path = "../../src/payload/testing.rs"]

@@ -14,6 +14,7 @@ macro_rules! sample {
 
 const FILES: &[(&str, &str)] = sample![
     "state/clusterversion.yaml",
+    "state/configmaps.yaml",
     "state/infrastructure.yaml",
     "state/internalreleaseimage.yaml",
     "state/machineconfignodes.yaml",
