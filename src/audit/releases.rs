@@ -57,7 +57,11 @@ impl Audit<'_> {
         let image = kept.digest.map(|digest| format!("localhost/release@{digest}")).unwrap_or_default();
         let mut before: InternalReleaseImage<'_> = iri.clone();
         before.spec.releases.push(BundleEntry { name: name.as_str().into(), ..BundleEntry::default() });
-        before.status.releases.push(BundleEntry { name: name.as_str().into(), image: image.as_str().into(), ..BundleEntry::default() });
+        before.status.releases.push(BundleEntry {
+            name: name.as_str().into(),
+            image: image.as_str().into(),
+            ..BundleEntry::default()
+        });
         let removal = Change::Update { old: before, new: iri.clone() };
         let verdict = self.judge(Subject::InternalReleaseImage(removal));
         let refused = verdict.findings.into_iter().find(|finding| {

@@ -11,8 +11,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use super::check::{CommonArgs, EXIT_DENIED, EXIT_UNKNOWN};
-use super::request::PatchArgs;
 use super::output::{Colour, Format, line, note, paint};
+use super::request::PatchArgs;
 use super::source::{Sources, now};
 use crate::action::opening::{self, Opening, Refusal, Wanted};
 use crate::action::upgrade::UpgradeFlags;
