@@ -19,6 +19,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Ro
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::events::NAMESPACE as EVENTS_NAMESPACE;
+use crate::objects::mirrors::MirrorKind;
 use crate::policies::POLICIES;
 use crate::policy::{FactKind, Guard};
 use crate::settings::ServerMode;
@@ -131,12 +132,13 @@ fn yaml<T: serde::Serialize>(object: &T) -> anyhow::Result<String> {
 }
 
 /// The resources guarded, each with its one denying entry.
-const GUARDED: [GuardedResource; 2] = [
+const GUARDED: [GuardedResource; 6] = [
     GuardedResource {
         webhook: "clusterversion.airgate.io",
         group: "config.openshift.io",
         versions: &["v1"],
         resource: "clusterversions",
+        fails_closed: true,
         guards: &[Guard::ClusterVersionStep, Guard::ClusterVersionCreateWithTarget, Guard::ClusterVersionDelete],
     },
     GuardedResource {
@@ -145,15 +147,54 @@ const GUARDED: [GuardedResource; 2] = [
         // Such objects arrive unconverted when both are listed; airgate reads both.
         versions: &["v1", "v1alpha1"],
         resource: "internalreleaseimages",
+        fails_closed: true,
         guards: &[Guard::InternalReleaseImageDrop, Guard::InternalReleaseImageDelete],
     },
+    GuardedResource {
+        webhook: "imagedigestmirrorset.airgate.io",
+        group: "config.openshift.io",
+        versions: &["v1"],
+        resource: "imagedigestmirrorsets",
+        fails_closed: false,
+        guards: &mirror_guards(MirrorKind::Digest),
+    },
+    GuardedResource {
+        webhook: "imagetagmirrorset.airgate.io",
+        group: "config.openshift.io",
+        versions: &["v1"],
+        resource: "imagetagmirrorsets",
+        fails_closed: false,
+        guards: &mirror_guards(MirrorKind::Tag),
+    },
+    GuardedResource {
+        webhook: "imagecontentsourcepolicy.airgate.io",
+        group: "operator.openshift.io",
+        versions: &["v1alpha1"],
+        resource: "imagecontentsourcepolicies",
+        fails_closed: false,
+        guards: &mirror_guards(MirrorKind::ContentSource),
+    },
+    GuardedResource {
+        webhook: "imageconfig.airgate.io",
+        group: "config.openshift.io",
+        versions: &["v1"],
+        resource: "images",
+        fails_closed: false,
+        guards: &[Guard::ImageConfigChange, Guard::ImageConfigDelete],
+    },
 ];
+
+const fn mirror_guards(kind: MirrorKind) -> [Guard; 3] {
+    [Guard::MirrorsCreate(kind), Guard::MirrorsChange(kind), Guard::MirrorsDelete(kind)]
+}
 
 struct GuardedResource {
     webhook: &'static str,
     group: &'static str,
     versions: &'static [&'static str],
     resource: &'static str,
+    /// What it guards does not happen without a verdict; else the audit pass catches what slipped.
+    fails_closed: bool,
     guards: &'static [Guard],
 }
 
@@ -191,14 +232,14 @@ fn denying(resource: &GuardedResource, options: &Options) -> ValidatingWebhook {
     let guards = resource.guards();
     let operations = guards.iter().map(|guard| guard.operation());
     let condition = guards.iter().map(|guard| cel::guard(*guard)).collect::<Vec<_>>().join(" || ");
-    let fail = options.mode == ServerMode::Enforce;
+    let fail = options.mode == ServerMode::Enforce && resource.fails_closed;
     webhook(
         options,
         resource.webhook,
         vec![resource.rule(operations)],
         "guarded-step",
         condition,
-        if fail { ("Fail", 10) } else { ("Ignore", 10) },
+        (if fail { "Fail" } else { "Ignore" }, if resource.fails_closed { 10 } else { 5 }),
     )
 }
 

@@ -2,9 +2,11 @@
 
 mod clusterversion_singleton;
 mod digest_only;
+mod mirror_in_use;
 mod release_complete;
 mod release_identity;
 mod release_in_use;
+mod release_ready;
 mod release_signature;
 mod upgrade_path;
 
@@ -17,7 +19,9 @@ pub const POLICIES: &[&Policy] = &[
     &release_identity::POLICY,
     &clusterversion_singleton::POLICY,
     &release_signature::POLICY,
+    &release_ready::POLICY,
     &release_complete::POLICY,
+    &mirror_in_use::POLICY,
 ];
 
 #[must_use]

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::breakglass::{ANNOTATION, Step};
-use crate::cluster::{Missing, Provenance, Snapshot};
+use crate::cluster::{Missing, Provenance, RegistryQuestion, Snapshot};
 use crate::objects::cluster_version::NAME;
+use crate::objects::mirrors::{IMAGE_CONFIG, MirrorKind};
 use crate::pullspec::{Digest, Repository};
 use crate::release::completeness::Checks;
 use crate::release::{Attempt, Catalog, Release};
@@ -46,6 +47,14 @@ pub enum Guard {
     /// UPDATE of an InternalReleaseImage that drops an entry of `spec.releases`.
     InternalReleaseImageDrop,
     InternalReleaseImageDelete,
+    /// CREATE of a mirror set that has rules.
+    MirrorsCreate(MirrorKind),
+    /// UPDATE of a mirror set that changes its rules.
+    MirrorsChange(MirrorKind),
+    MirrorsDelete(MirrorKind),
+    /// UPDATE of the image configuration that changes which registries are blocked, allowed or trusted.
+    ImageConfigChange,
+    ImageConfigDelete,
 }
 
 impl Guard {
@@ -70,6 +79,21 @@ impl Guard {
             (Self::InternalReleaseImageDelete, Subject::InternalReleaseImage(Change::Delete(old))) => {
                 !old.metadata.terminating()
             }
+            (Self::MirrorsCreate(kind), Subject::MirrorSet(of, Change::Create(new))) => {
+                kind == *of && !new.of(kind).is_empty()
+            }
+            (Self::MirrorsChange(kind), Subject::MirrorSet(of, Change::Update { old, new })) => {
+                kind == *of && !old.metadata.terminating() && new.of(kind) != old.of(kind)
+            }
+            (Self::MirrorsDelete(kind), Subject::MirrorSet(of, Change::Delete(old))) => {
+                kind == *of && !old.metadata.terminating()
+            }
+            (Self::ImageConfigChange, Subject::ImageConfig(Change::Update { old, new })) => {
+                &*old.metadata.name == IMAGE_CONFIG && !old.metadata.terminating() && new.spec != old.spec
+            }
+            (Self::ImageConfigDelete, Subject::ImageConfig(Change::Delete(old))) => {
+                &*old.metadata.name == IMAGE_CONFIG && !old.metadata.terminating()
+            }
             _ => false,
         }
     }
@@ -78,9 +102,15 @@ impl Guard {
     #[must_use]
     pub fn operation(self) -> &'static str {
         match self {
-            Self::ClusterVersionCreateWithTarget => "CREATE",
-            Self::ClusterVersionStep | Self::InternalReleaseImageDrop => "UPDATE",
-            Self::ClusterVersionDelete | Self::InternalReleaseImageDelete => "DELETE",
+            Self::ClusterVersionCreateWithTarget | Self::MirrorsCreate(_) => "CREATE",
+            Self::ClusterVersionStep
+            | Self::InternalReleaseImageDrop
+            | Self::MirrorsChange(_)
+            | Self::ImageConfigChange => "UPDATE",
+            Self::ClusterVersionDelete
+            | Self::InternalReleaseImageDelete
+            | Self::MirrorsDelete(_)
+            | Self::ImageConfigDelete => "DELETE",
         }
     }
 
@@ -95,6 +125,21 @@ impl Guard {
             Self::ClusterVersionDelete => "DELETE of ClusterVersion",
             Self::InternalReleaseImageDrop => "UPDATE of InternalReleaseImage that drops an entry of spec.releases",
             Self::InternalReleaseImageDelete => "DELETE of InternalReleaseImage",
+            Self::MirrorsCreate(MirrorKind::Digest) => "CREATE of ImageDigestMirrorSet",
+            Self::MirrorsCreate(MirrorKind::Tag) => "CREATE of ImageTagMirrorSet",
+            Self::MirrorsCreate(MirrorKind::ContentSource) => "CREATE of ImageContentSourcePolicy",
+            Self::MirrorsChange(MirrorKind::Digest) => "UPDATE of ImageDigestMirrorSet: spec.imageDigestMirrors",
+            Self::MirrorsChange(MirrorKind::Tag) => "UPDATE of ImageTagMirrorSet: spec.imageTagMirrors",
+            Self::MirrorsChange(MirrorKind::ContentSource) => {
+                "UPDATE of ImageContentSourcePolicy: spec.repositoryDigestMirrors"
+            }
+            Self::MirrorsDelete(MirrorKind::Digest) => "DELETE of ImageDigestMirrorSet",
+            Self::MirrorsDelete(MirrorKind::Tag) => "DELETE of ImageTagMirrorSet",
+            Self::MirrorsDelete(MirrorKind::ContentSource) => "DELETE of ImageContentSourcePolicy",
+            Self::ImageConfigChange => {
+                "UPDATE of Image (config.openshift.io): spec.registrySources (blocked, allowed, insecure) and spec.additionalTrustedCA"
+            }
+            Self::ImageConfigDelete => "DELETE of Image (config.openshift.io)",
         }
     }
 
@@ -120,6 +165,9 @@ pub enum FactKind {
     ImageConfig,
     ReleaseSignatures,
     ReleaseVerification,
+    ControlPlaneNodes,
+    CatalogSources,
+    ClusterCatalogs,
 }
 
 impl FactKind {
@@ -138,6 +186,9 @@ impl FactKind {
             Self::ImageConfig => &resource::IMAGE_CONFIGS,
             Self::ReleaseSignatures => &resource::RELEASE_SIGNATURES,
             Self::ReleaseVerification => &resource::RELEASE_VERIFICATION,
+            Self::ControlPlaneNodes => &resource::NODES,
+            Self::CatalogSources => &resource::CATALOG_SOURCES,
+            Self::ClusterCatalogs => &resource::CLUSTER_CATALOGS,
         }
     }
 }
@@ -166,6 +217,8 @@ pub struct Judgement {
     pub wants: Vec<Want>,
     /// A release whose components are worth looking for.
     pub look_for_components: Option<Digest>,
+    /// What the nodes' registries should be asked before the verdict counts.
+    pub question: Option<RegistryQuestion>,
 }
 
 /// A release that no source on this site knows, and where the request or the cluster says it is.
@@ -302,6 +355,12 @@ impl Policy {
             (_, [Guard::ClusterVersionDelete, ..]) => {
                 ("delete clusterversion/version", "clusterversion version", "CURRENT VERSION", "delete")
             }
+            (_, [Guard::MirrorsCreate(_) | Guard::MirrorsChange(_) | Guard::MirrorsDelete(_), ..]) => (
+                "patch imagedigestmirrorset/NAME -p PATCH",
+                "imagedigestmirrorset NAME",
+                "NAME; none on CREATE",
+                "NAME; delete on DELETE",
+            ),
             _ => (
                 "upgrade --to-image PULLSPEC",
                 "clusterversion version",

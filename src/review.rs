@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use crate::cluster::Snapshot;
 use crate::objects::cluster_version::{ClusterVersion, Status};
 use crate::objects::internal_release_image::InternalReleaseImage;
+use crate::objects::mirrors::{ImageConfig, MirrorKind, MirrorSet};
 use crate::objects::{MapOnly, Metadata, Str, nullable, object};
 use crate::text::shown;
 
@@ -36,6 +37,8 @@ pub struct Review<'a> {
 pub enum Subject<'a> {
     ClusterVersion(Change<ClusterVersion<'a>>),
     InternalReleaseImage(Change<InternalReleaseImage<'a>>),
+    MirrorSet(MirrorKind, Change<MirrorSet<'a>>),
+    ImageConfig(Change<ImageConfig<'a>>),
     /// A resource no policy guards, as `resource.group`; allowed and counted.
     Other(String),
 }
@@ -71,6 +74,8 @@ impl Subject<'_> {
         match self {
             Self::ClusterVersion(_) => "ClusterVersion",
             Self::InternalReleaseImage(_) => "InternalReleaseImage",
+            Self::MirrorSet(kind, _) => kind.resource().kind,
+            Self::ImageConfig(_) => "Image",
             Self::Other(_) => "other",
         }
     }
@@ -81,6 +86,8 @@ impl Subject<'_> {
         match self {
             Self::ClusterVersion(Change::Update { old, .. }) => Some(&old.metadata),
             Self::InternalReleaseImage(Change::Update { old, .. }) => Some(&old.metadata),
+            Self::MirrorSet(_, Change::Update { old, .. }) => Some(&old.metadata),
+            Self::ImageConfig(Change::Update { old, .. }) => Some(&old.metadata),
             _ => None,
         }
     }
@@ -91,6 +98,8 @@ impl Subject<'_> {
         match self {
             Self::ClusterVersion(change) => Some(&change.object().metadata),
             Self::InternalReleaseImage(change) => Some(&change.object().metadata),
+            Self::MirrorSet(_, change) => Some(&change.object().metadata),
+            Self::ImageConfig(change) => Some(&change.object().metadata),
             Self::Other(_) => None,
         }
     }
@@ -98,8 +107,13 @@ impl Subject<'_> {
     /// The override annotation that this request sets or changes; empty where it removes it.
     #[must_use]
     pub fn override_set(&self) -> Option<&str> {
-        let deleted =
-            matches!(self, Self::ClusterVersion(Change::Delete(_)) | Self::InternalReleaseImage(Change::Delete(_)));
+        let deleted = matches!(
+            self,
+            Self::ClusterVersion(Change::Delete(_))
+                | Self::InternalReleaseImage(Change::Delete(_))
+                | Self::MirrorSet(_, Change::Delete(_))
+                | Self::ImageConfig(Change::Delete(_))
+        );
         let new = &*self.metadata()?.annotations.airgate_override;
         let old = self.old_metadata().map_or("", |metadata| &*metadata.annotations.airgate_override);
         (!deleted && new != old).then_some(new)
@@ -236,7 +250,23 @@ impl<'a> Request<'a> {
                     _ => internal_release_image(self.change("InternalReleaseImage")?),
                 }
             }
-            _ => Ok(Subject::Other(self.resource.name())),
+            ("config.openshift.io", "images") => match cluster.image_config.known() {
+                Some(stored) if without_object && stored.metadata.name == self.name => {
+                    Ok(Subject::ImageConfig(Change::Delete(stored.clone())))
+                }
+                _ => image_config(self.change("Image")?),
+            },
+            (group, resource) => {
+                let of = |kind: &MirrorKind| kind.resource().group == group && kind.resource().plural == resource;
+                let Some(kind) = MirrorKind::ALL.into_iter().find(of) else {
+                    return Ok(Subject::Other(self.resource.name()));
+                };
+                let stored = cluster.mirror_sets(kind).known().filter(|_| without_object);
+                match stored.into_iter().flatten().find(|stored| stored.metadata.name == self.name) {
+                    Some(stored) => Ok(Subject::MirrorSet(kind, Change::Delete(stored.clone()))),
+                    None => mirror_set(kind, self.change(kind.resource().kind)?),
+                }
+            }
         }
     }
 
@@ -267,6 +297,21 @@ fn internal_release_image(change: Change<Parts<'_>>) -> Result<Subject<'_>, Faul
     }
     let change = change.try_map(read);
     change.map(Subject::InternalReleaseImage).map_err(|error| malformed("InternalReleaseImage", &error))
+}
+
+fn mirror_set(kind: MirrorKind, change: Change<Parts<'_>>) -> Result<Subject<'_>, Fault> {
+    fn read(parts: Parts<'_>) -> Result<MirrorSet<'_>, serde_json::Error> {
+        Ok(MirrorSet { metadata: parts.metadata, spec: decode(parts.spec)? })
+    }
+    let change = change.try_map(read).map_err(|error| malformed(kind.resource().kind, &error))?;
+    Ok(Subject::MirrorSet(kind, change))
+}
+
+fn image_config(change: Change<Parts<'_>>) -> Result<Subject<'_>, Fault> {
+    fn read(parts: Parts<'_>) -> Result<ImageConfig<'_>, serde_json::Error> {
+        Ok(ImageConfig { metadata: parts.metadata, spec: decode(parts.spec)? })
+    }
+    change.try_map(read).map(Subject::ImageConfig).map_err(|error| malformed("Image", &error))
 }
 
 /// The stored status is what verdicts rest on (the API server does not let a request forge it); it is

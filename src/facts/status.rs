@@ -24,6 +24,9 @@ pub(super) fn describe(facts: &Facts, files: &Files, now: Timestamp) -> Value {
             "imageConfig": fact(&snapshot.image_config, now),
             "releaseSignatures": fact(&snapshot.release_signatures, now),
             "releaseVerification": fact(&snapshot.release_verification, now),
+            "controlPlaneNodes": fact(&snapshot.control_plane_nodes, now),
+            "catalogSources": fact(&snapshot.catalog_sources, now),
+            "clusterCatalogs": fact(&snapshot.cluster_catalogs, now),
         },
         "watches": facts.watches().map(super::Watches::statuses).unwrap_or_default().iter().map(|status| json!(**status)).collect::<Vec<_>>(),
         "catalog": {

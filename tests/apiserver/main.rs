@@ -32,6 +32,7 @@ mod kubectl;
 mod live;
 #[cfg(test)]
 mod lookups;
+mod node_registry;
 #[cfg(test)]
 mod objects;
 #[cfg(test)]
@@ -44,6 +45,7 @@ mod override_step;
 mod push;
 #[cfg(test)]
 mod race;
+mod ready;
 #[cfg(test)]
 #[expect(dead_code, reason = "the tests of registries use the rest")]
 #[path = "../registry/real.rs"]

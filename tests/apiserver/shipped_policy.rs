@@ -173,10 +173,12 @@ impl Situations {
     }
 }
 
-/// `/apis/GROUP/VERSION/RESOURCE`
+/// `/apis/GROUP/VERSION/RESOURCE`, with the namespace where there is one.
 fn collection(object: &Value) -> String {
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
-    format!("/apis/{}/{}s", text(&object["apiVersion"]), text(&object["kind"]).to_lowercase())
+    let namespace = object["metadata"]["namespace"].as_str().map(|name| format!("namespaces/{name}/"));
+    let namespace = namespace.unwrap_or_default();
+    format!("/apis/{}/{namespace}{}s", text(&object["apiVersion"]), text(&object["kind"]).to_lowercase())
 }
 
 fn path(object: &Value) -> String {

@@ -175,7 +175,7 @@ fn snapshot(world: &World, now: Timestamp) -> Snapshot {
     const CONFIG: &str = "config.openshift.io/v1";
     let list = |api: &str, kind: &str, items: Vec<Value>| json!({"apiVersion": api, "kind": kind, "items": items});
     let mut documents = vec![];
-    let mut absent = vec!["internalreleaseimages".to_owned()];
+    let mut absent = ["internalreleaseimages", "catalogsources", "clustercatalogs"].map(str::to_owned).to_vec();
     let mut add = |seen: &Seen<()>, resource: &str, document: Option<Value>| match seen {
         Seen::Absent => absent.push(resource.to_owned()),
         _ => documents.extend(document),

@@ -18,6 +18,7 @@ const FILES: &[(&str, &str)] = sample![
     "state/infrastructure.yaml",
     "state/internalreleaseimage.yaml",
     "state/machineconfignodes.yaml",
+    "state/nodes.yaml",
     "state/machineconfigpools.yaml",
     "state/machineconfigs.yaml",
     "releases/catalog.yaml",
