@@ -36,7 +36,6 @@ pub struct FromFiles {
 pub type KeyFile = Result<Vec<(String, Vec<u8>)>, Missing>;
 
 /// A key file: armoured or binary keys, or a ConfigMap with `verifier-public-key-*`.
-#[must_use]
 pub fn read_key_file(path: &Path) -> KeyFile {
     let place = path.display().to_string();
     let missing = |why: String| Missing {
@@ -139,8 +138,11 @@ fn parse(material: &[(String, Vec<u8>)], source: &Arc<str>) -> Result<Keys, Miss
 const REMEDY: &str = "oc get configmap -n openshift-config-managed release-verification -o yaml shows the keys that the CVO uses; \
                       --release-keys FILE gives airgate keys where a cluster has none";
 
+/// Keys by name, and where they are from.
+type Material = (Vec<(String, Vec<u8>)>, Arc<str>);
+
 /// The cluster's own keys, which are the CVO's; else those of the file.
-fn key_material(cluster: &Snapshot, files: &FromFiles) -> Result<(Vec<(String, Vec<u8>)>, Arc<str>), Missing> {
+fn key_material(cluster: &Snapshot, files: &FromFiles) -> Result<Material, Missing> {
     let why = match &cluster.release_verification {
         Fact::Known(map, _) if !map.keys.is_empty() => {
             let keys = map.keys.iter().map(|(name, key)| (name.clone(), key.clone().into_bytes()));

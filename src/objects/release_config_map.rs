@@ -19,6 +19,9 @@ pub const KEY_PREFIX: &str = "verifier-public-key-";
 /// What a ConfigMap with signatures is labelled with.
 pub const LABEL: &str = "release.openshift.io/verification-signatures";
 
+/// The key in `binaryData`, the digest it begins with, the signature.
+pub type Entry = (String, Digest, Arc<[u8]>);
+
 /// What airgate keeps of one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ReleaseConfigMap {
@@ -27,8 +30,8 @@ pub struct ReleaseConfigMap {
     pub labelled: bool,
     /// `verifier-public-key-*` and what stands there.
     pub keys: Vec<(String, String)>,
-    /// The key in `binaryData`, the digest it begins with, the signature; in the order of the keys.
-    pub signatures: Vec<(String, Digest, Arc<[u8]>)>,
+    /// In the order of the keys.
+    pub signatures: Vec<Entry>,
 }
 
 /// As the API server writes it.
@@ -40,7 +43,7 @@ pub struct ConfigMap<'a> {
     #[serde(deserialize_with = "nullable")]
     data: BTreeMap<Str<'a>, Str<'a>>,
     #[serde(deserialize_with = "signatures")]
-    binary_data: Vec<(String, Digest, Arc<[u8]>)>,
+    binary_data: Vec<Entry>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -52,7 +55,7 @@ struct Labelled<'a> {
     labels: BTreeMap<Str<'a>, Str<'a>>,
 }
 
-fn signatures<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, Digest, Arc<[u8]>)>, D::Error> {
+fn signatures<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Entry>, D::Error> {
     let entries: Option<BTreeMap<Str<'de>, Str<'de>>> = Option::deserialize(deserializer)?;
     let entries = entries.into_iter().flatten().filter_map(|(key, value)| Some((digest_of(&key)?, key, value)));
     entries

@@ -80,15 +80,13 @@ impl Step<'_, '_> {
 
     fn missing(&self, judgement: &mut Judgement) {
         let why = format!("none was found in {}", self.context.signatures.looked_in());
-        self.not_proved(why, self.supply(), judgement);
+        self.not_proved(why, supply(), judgement);
     }
 
     fn invalid(&self, faults: &[(&str, String)], judgement: &mut Judgement) {
         let shown_faults = faults.iter().take(3).map(|(place, why)| format!("{}: {}", shown(place), shown(why)));
-        let mut why = format!("found but no proof: {}", shown_faults.collect::<Vec<_>>().join("; "));
-        if faults.len() > 3 {
-            why.push_str(&format!("; and {} more", faults.len() - 3));
-        }
+        let more = if faults.len() > 3 { format!("; and {} more", faults.len() - 3) } else { String::new() };
+        let why = format!("found but no proof: {}{more}", shown_faults.collect::<Vec<_>>().join("; "));
         let works = vec![
             "compare the digest with the one that was mirrored, and mirror the signature again:".to_owned(),
             "oc apply -f working-dir/cluster-resources/signature-configmap.yaml".to_owned(),
@@ -113,14 +111,6 @@ impl Step<'_, '_> {
         );
     }
 
-    fn supply(&self) -> Vec<String> {
-        vec![
-            "apply the signature that was mirrored with the release (oc-mirror writes it, oc adm release mirror too):"
-                .into(),
-            "oc apply -f working-dir/cluster-resources/signature-configmap.yaml".into(),
-        ]
-    }
-
     fn unknown(&self, missing: &Missing, judgement: &mut Judgement) {
         let steps = self.upgrade.steps();
         if self.upgrade.to.force {
@@ -133,4 +123,12 @@ impl Step<'_, '_> {
             judgement.unknown(FIELD, "whether this release is signed cannot be judged", missing, steps);
         }
     }
+}
+
+fn supply() -> Vec<String> {
+    vec![
+        "apply the signature that was mirrored with the release (oc-mirror writes it, oc adm release mirror too):"
+            .into(),
+        "oc apply -f working-dir/cluster-resources/signature-configmap.yaml".into(),
+    ]
 }

@@ -4,7 +4,7 @@
 //! are taken from them, newest first. There is no look-up anywhere: what the ring does not say is not known.
 
 use pgp::composed::{Deserializable, SignedPublicKey, SignedPublicSubKey};
-use pgp::packet::{PublicKey, PublicSubkey, Signature, SignatureType, SubpacketData};
+use pgp::packet::{PublicKey, PublicSubkey, Signature, SignatureConfig, SignatureType, SubpacketData};
 use pgp::types::{KeyDetails, KeyId, Tag};
 
 use super::armour;
@@ -147,7 +147,7 @@ fn take_one(budget: &mut usize) -> bool {
 }
 
 fn has_flags(signature: &Signature) -> bool {
-    let mut subpackets = signature.config().into_iter().flat_map(|config| config.hashed_subpackets());
+    let mut subpackets = signature.config().into_iter().flat_map(SignatureConfig::hashed_subpackets);
     subpackets.any(|subpacket| matches!(subpacket.data, SubpacketData::KeyFlags(_)))
 }
 
@@ -157,5 +157,10 @@ fn expiry(key: &impl KeyDetails, signature: &Signature) -> Option<u32> {
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02X}")).collect()
+    use std::fmt::Write;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02X}");
+        text
+    })
 }

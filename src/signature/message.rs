@@ -117,7 +117,10 @@ impl Message {
         if config.hashed_subpackets().any(|subpacket| subpacket.is_critical && unknown(&subpacket.data)) {
             return Err("its signature has a critical part that is not known".into());
         }
-        config.created().map(|at| at.as_secs()).ok_or_else(|| "its signature does not say when it was made".into())
+        config
+            .created()
+            .map(pgp::types::Timestamp::as_secs)
+            .ok_or_else(|| "its signature does not say when it was made".into())
     }
 
     fn issuer(&self) -> Result<KeyId, String> {

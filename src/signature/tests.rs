@@ -52,7 +52,7 @@ fn every_usual_form_of_a_signature_proves_digest_and_version() {
     let forms = [Framing::Plain, Framing::Deflate, Framing::Zlib, Framing::Partial];
     for (framing, v3) in forms.into_iter().flat_map(|framing| [(framing, false), (framing, true)]) {
         for hash in [HashAlgorithm::Sha256, HashAlgorithm::Sha512] {
-            let options = Options { framing, v3, hash, ..Options::default() };
+            let options = Options { v3, hash, framing, ..Options::default() };
             let got = verdict(vec![signer.keyring()], &[signer.sign_as(&good(), &options)]);
             assert_eq!(got, Ok(vec!["4.19.9 for amd64".to_owned()]), "{options:?}");
         }
@@ -111,7 +111,7 @@ fn sha1_counts_in_a_key_and_never_in_a_message() {
     let signer = Signer::rsa();
     let ring = || vec![signer.keyring_of(&Certificate { hash: HashAlgorithm::Sha1, ..Certificate::default() })];
     for v3 in [false, true] {
-        let signed_by = |hash| signer.sign_as(&good(), &Options { hash, v3, ..Options::default() });
+        let signed_by = |hash| signer.sign_as(&good(), &Options { v3, hash, ..Options::default() });
         assert!(verdict(ring(), &[signed_by(HashAlgorithm::Sha256)]).is_ok());
         let fault = verdict(ring(), &[signed_by(HashAlgorithm::Sha1)]).unwrap_err();
         assert!(fault.contains("SHA1"), "{fault}");
