@@ -102,7 +102,7 @@ pub fn audit(audit: Audit<'_>) -> Report {
     report
 }
 
-impl<'a> Audit<'a> {
+impl Audit<'_> {
     /// The verdict on a change as an enforcing airgate would give it. Whoever asked may have used an override.
     fn judge(&self, subject: Subject<'_>) -> Verdict {
         let groups = self.settings.override_groups.iter().map(|group| group.as_str().into()).collect();
@@ -137,17 +137,17 @@ impl<'a> Audit<'a> {
             );
         }
     }
+}
 
-    /// The value of a fact; one that is not known is named in the report.
-    fn known<T>(&self, fact: &'a Fact<T>, name: &'static str, report: &mut Report) -> Option<&'a T> {
-        if let Fact::Unknown(Missing { why, remedy }) = fact {
-            let unread = Unread { fact: name, why: why.clone(), remedy: remedy.clone() };
-            if !report.missing.contains(&unread) {
-                report.missing.push(unread);
-            }
+/// The value of a fact; one that is not known is named in the report.
+fn known<'f, T>(fact: &'f Fact<T>, name: &'static str, report: &mut Report) -> Option<&'f T> {
+    if let Fact::Unknown(Missing { why, remedy }) = fact {
+        let unread = Unread { fact: name, why: why.clone(), remedy: remedy.clone() };
+        if !report.missing.contains(&unread) {
+            report.missing.push(unread);
         }
-        fact.known()
     }
+    fact.known()
 }
 
 /// The same thing is found once, however many ways lead to it.

@@ -1,6 +1,6 @@
 //! Releases that the cluster needs and nothing holds: as if somebody had just taken their bundle away.
 
-use super::{Audit, Found, INTERNAL_RELEASE_IMAGE, Report, add};
+use super::{Audit, Found, INTERNAL_RELEASE_IMAGE, Report, add, known};
 use crate::bundle::{self, Match};
 use crate::objects::internal_release_image::{BundleEntry, InternalReleaseImage};
 use crate::release::Lookup;
@@ -14,8 +14,8 @@ use crate::version::Version;
 impl Audit<'_> {
     pub(super) fn releases(&self, report: &mut Report) {
         let cluster = self.cluster;
-        let Some(iri) = self.known(&cluster.internal_release_image, INTERNAL_RELEASE_IMAGE, report) else { return };
-        let nodes = self.known(&cluster.machine_config_nodes, "MachineConfigNodes", report);
+        let Some(iri) = known(&cluster.internal_release_image, INTERNAL_RELEASE_IMAGE, report) else { return };
+        let nodes = known(&cluster.machine_config_nodes, "MachineConfigNodes", report);
         let bundles = bundle::all(iri, nodes.map_or(&[][..], Vec::as_slice));
         for kept in self.kept(report) {
             let held = bundle::holding(&bundles, &kept, self.catalog).iter().any(|(_, m)| *m != Match::Different);
@@ -31,10 +31,10 @@ impl Audit<'_> {
     /// What the cluster needs, as far as it is known.
     fn kept(&self, report: &mut Report) -> Vec<Kept> {
         let cluster = self.cluster;
-        let Some(cv) = self.known(&cluster.cluster_version, super::CLUSTER_VERSION, report) else { return vec![] };
+        let Some(cv) = known(&cluster.cluster_version, super::CLUSTER_VERSION, report) else { return vec![] };
         let mut kept = retain::held_by_cluster_version(cv, self.catalog);
-        if let Some(pools) = self.known(&cluster.machine_config_pools, "MachineConfigPools", report)
-            && let Some(rendered) = self.known(&cluster.rendered_releases, "MachineConfigs", report)
+        if let Some(pools) = known(&cluster.machine_config_pools, "MachineConfigPools", report)
+            && let Some(rendered) = known(&cluster.rendered_releases, "MachineConfigs", report)
             && let Err(missing) = retain::add_pools(&mut kept, pools, rendered, self.catalog)
         {
             let unread = super::Unread { fact: "MachineConfigs", why: missing.why, remedy: missing.remedy };

@@ -1,6 +1,6 @@
 //! Updates: the one that is asked for, and the one that is under way.
 
-use super::{Audit, CLUSTER_VERSION, Report};
+use super::{Audit, CLUSTER_VERSION, Report, known};
 use crate::objects::cluster_version::{ClusterVersion, DesiredUpdate, Release};
 use crate::pullspec::Digest;
 use crate::review::{Change, Subject};
@@ -8,7 +8,7 @@ use crate::verdict;
 
 impl Audit<'_> {
     pub(super) fn steps(&self, report: &mut Report) {
-        let Some(stored) = self.known(&self.cluster.cluster_version, CLUSTER_VERSION, report) else { return };
+        let Some(stored) = known(&self.cluster.cluster_version, CLUSTER_VERSION, report) else { return };
         if stored.spec.desired_update.named() {
             let target = stored.spec.desired_update.clone();
             self.step(asked(stored, target), report, |_| true);

@@ -13,7 +13,14 @@ use crate::resource;
 #[serde(untagged)]
 pub enum Origin {
     #[serde(rename_all = "camelCase")]
-    Read { source: String, as_of: Timestamp, watched: bool },
+    Read {
+        source: String,
+        as_of: Timestamp,
+        watched: bool,
+        /// What was read is that there is nothing; files cannot always tell that from an empty list.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        absent: bool,
+    },
     /// Why it is not known.
     Missing { why: String, remedy: String },
 }
@@ -63,11 +70,15 @@ impl Snapshot {
     #[must_use]
     pub fn origins(&self) -> BTreeMap<String, Origin> {
         fn visit<T>(origins: &mut BTreeMap<String, Origin>, name: &str, fact: &Fact<T>) {
+            let read = |Provenance { source, as_of, watched }: &Provenance, absent| Origin::Read {
+                source: source.to_string(),
+                as_of: *as_of,
+                watched: *watched,
+                absent,
+            };
             let origin = match fact {
-                Fact::Known(_, Provenance { source, as_of, watched })
-                | Fact::Absent(Provenance { source, as_of, watched }) => {
-                    Origin::Read { source: source.to_string(), as_of: *as_of, watched: *watched }
-                }
+                Fact::Known(_, provenance) => read(provenance, false),
+                Fact::Absent(provenance) => read(provenance, true),
                 Fact::Unknown(Missing { why, remedy }) => Origin::Missing { why: why.clone(), remedy: remedy.clone() },
             };
             origins.insert(name.to_owned(), origin);
@@ -79,16 +90,17 @@ impl Snapshot {
 
     /// Puts origins back. What was not known stays unknown; what is not known now cannot become known.
     pub fn restate(&mut self, origins: &BTreeMap<String, Origin>) {
-        fn visit<T>(origins: &BTreeMap<String, Origin>, name: &str, fact: &mut Fact<T>) {
-            match (origins.get(name), &mut *fact) {
-                (Some(Origin::Missing { why, remedy }), _) => *fact = Fact::unknown(why, remedy),
-                (
-                    Some(Origin::Read { source, as_of, watched }),
-                    Fact::Known(_, provenance) | Fact::Absent(provenance),
-                ) => {
-                    *provenance = Provenance { source: source.as_str().into(), as_of: *as_of, watched: *watched };
-                }
-                (Some(Origin::Read { .. }), Fact::Unknown(_)) | (None, _) => {}
+        fn visit<T: Default>(origins: &BTreeMap<String, Origin>, name: &str, fact: &mut Fact<T>) {
+            let (source, as_of, watched, absent) = match origins.get(name) {
+                None => return,
+                Some(Origin::Missing { why, remedy }) => return *fact = Fact::unknown(why, remedy),
+                Some(Origin::Read { source, as_of, watched, absent }) => (source, as_of, watched, absent),
+            };
+            let origin = Provenance { source: source.as_str().into(), as_of: *as_of, watched: *watched };
+            match fact {
+                Fact::Absent(_) if !absent => *fact = Fact::Known(T::default(), origin),
+                Fact::Known(_, provenance) | Fact::Absent(provenance) => *provenance = origin,
+                Fact::Unknown(_) => {}
             }
         }
         each_fact!(self, visit, origins);

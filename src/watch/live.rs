@@ -162,7 +162,8 @@ async fn read_kind<T: Send>(kind: &Kind<T>, endpoint: Endpoint) -> Result<Object
         (kind.project)(text).map(|object| drop(objects.insert(name.to_owned(), object))).map_err(fault)
     };
     let mut objects = Objects::new();
-    if let Some(name) = kind.resource.singleton {
+    // Of one namespace only lists are granted: a selection of them is the same.
+    if let Some(name) = kind.resource.singleton.filter(|_| kind.resource.namespace.is_none()) {
         let text = endpoint.get(name).await?;
         project(&mut objects, name, &text)?;
         return Ok(objects);

@@ -119,7 +119,7 @@ fn what_is_stored_is_audited() {
     let about = |findings: &Value| -> Vec<Value> {
         findings.as_array().unwrap().iter().map(|found| json!([found["policy"], found["about"]])).collect()
     };
-    assert_eq!(about(&report["findings"]), about(&status["audit"]["findings"]));
+    assert_eq!(about(&report["findings"]), about(&status["audit"]["findings"]), "{report:#}");
     let args = ["get", "events", "-n", "default", "--field-selector=reason=AuditFinding", "-o", "json"];
     eventually("an Event says so", || {
         let events = guard.testbed.kubectl(args).success();

@@ -27,9 +27,20 @@ fn site(image: &str) -> tempfile::TempDir {
     dir
 }
 
+/// The sample site has neither signatures nor registries to ask.
+fn set(config: &Path, more: &str) {
+    let head = "apiVersion: airgate.io/v1alpha1\nkind: Config\n";
+    let off = "  release-signature: {mode: 'off'}\n  release-complete: {mode: 'off'}\n";
+    fs::write(config, format!("{head}policies:\n{off}{more}\n")).unwrap();
+}
+
 fn audit(state: &Path, more: &[&str]) -> (i32, String) {
     let state = state.to_str().unwrap();
-    let args = ["audit", "--state", state, "--now", "2026-12-01T12:00:00Z"];
+    let config = Path::new(state).join("config");
+    if !config.exists() {
+        set(&config, "");
+    }
+    let args = ["audit", "--state", state, "--now", "2026-12-01T12:00:00Z", "--config", config.to_str().unwrap()];
     let output = airgate(&args.iter().chain(&RELEASES).chain(more).copied().collect::<Vec<_>>());
     (output.code, format!("{}{}", output.stdout, output.stderr))
 }
@@ -67,13 +78,10 @@ fn exit_codes_and_the_table_say_what_was_found() {
 
     // The server's mode is not asked, a policy's is: it is not judged at all.
     let config = bad.path().join("config");
-    let set =
-        |text: &str| fs::write(&config, format!("apiVersion: airgate.io/v1alpha1\nkind: Config\n{text}\n")).unwrap();
-    let config = config.to_str().unwrap().to_owned();
-    set("mode: audit");
-    assert_eq!(audit(bad.path(), &["--config", &config]).0, 1);
-    set("policies: {upgrade-path: {mode: 'off'}}");
-    assert_eq!(audit(bad.path(), &["--config", &config]).0, 0);
+    set(&config, "mode: audit");
+    assert_eq!(audit(bad.path(), &[]).0, 1);
+    set(&config, "  upgrade-path: {mode: 'off'}");
+    assert_eq!(audit(bad.path(), &[]).0, 0);
 
     let nothing = tempfile::tempdir().unwrap();
     let (code, text) = audit(nothing.path(), &[]);

@@ -92,8 +92,11 @@ fn complete(root: &Path) -> [String; 2] {
         held.push(fs::read_to_string(&path).unwrap());
         fs::copy(&path, state.join(path.file_name().unwrap())).unwrap();
     }
-    let lacks = |kind: &str| !held.iter().any(|text| text.contains(&format!("kind: {kind}\n")));
-    let absent = airgate::resource::ALL.into_iter().filter(|of| lacks(of.kind)).map(|of| of.full_name());
+    let words: Vec<&str> = held.iter().flat_map(|text| text.split(|c: char| !c.is_alphanumeric())).collect();
+    let lacks =
+        |kind: &str| kind == "Image" || !words.iter().any(|word| *word == kind || *word == format!("{kind}List"));
+    let absent =
+        airgate::resource::ALL.into_iter().filter(|of| lacks(of.kind)).map(airgate::resource::Resource::full_name);
     fs::write(state.join("airgate.yaml"), json!({"absent": absent.collect::<Vec<_>>()}).to_string()).unwrap();
     ["--state".into(), state.to_str().unwrap().into()]
 }
