@@ -32,3 +32,4 @@ generate: ## write the generated manifests and documents anew
 	for flavor in openshift kubernetes; do for mode in enforce audit; do \
 	  target/debug/airgate manifests --flavor $$flavor --mode $$mode > deploy/$$flavor/$$mode.yaml; done; done
 	target/debug/airgate policies reference > docs/policies.md
+	target/debug/airgate status --state policies/sample/state --releases policies/sample/releases > docs/status-sample.txt

@@ -55,7 +55,7 @@ pub struct Unread {
     pub remedy: String,
 }
 
-/// Everything an audit looks at: what a review is judged by.
+/// Everything an audit looks at: what a verdict rests on.
 #[derive(Clone, Copy, Debug)]
 pub struct Audit<'a>(pub Facts<'a>);
 
@@ -109,8 +109,7 @@ impl<'a> Audit<'a> {
         let user = UserInfo { username: "airgate-audit".into(), groups };
         let review = Review { uid: "audit".into(), user, dry_run: true, subject };
         let settings = Settings { mode: ServerMode::Enforce, ..self.settings.clone() };
-        let facts = Facts { settings: &settings, attempt: None, ..self.0 };
-        verdict::judge(&facts.context(&review))
+        verdict::judge(&Facts { settings: &settings, attempt: None, ..self.0 }.context(&review))
     }
 
     /// The findings of a verdict that count: what an override opened is settled, and what a policy lets pass where
@@ -166,6 +165,3 @@ const OVERRIDE_FIELD: &str = "metadata.annotations[airgate.io/override]";
 fn remove_override(object: &str) -> String {
     format!("oc annotate {object} {}-", breakglass::ANNOTATION)
 }
-
-#[cfg(test)]
-mod tests;

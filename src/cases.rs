@@ -17,8 +17,10 @@ pub use run::{Outcome, run, situation};
 
 use crate::action::upgrade::UpgradeFlags;
 use crate::action::{Action, Patch, Target, User};
+use crate::cluster::{NodeRegistries, RegistryAnswer};
 use crate::files::document::from_yaml;
 use crate::files::read_named_text;
+use crate::pullspec::Digest;
 use crate::settings::Settings;
 
 /// Far more than a person writes.
@@ -43,7 +45,19 @@ pub struct CaseFile {
     /// Entries of a ReleaseCatalog.
     #[serde(default)]
     pub releases: Vec<Value>,
+    /// What the registries of the control-plane nodes answer; nobody asks them where this is not given.
+    #[serde(default)]
+    pub node_registries: Option<Registries>,
     pub cases: Vec<Case>,
+}
+
+/// What the registries of the nodes say of one release image.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Registries {
+    pub digest: String,
+    /// By node `holds`, `absent`, or why it could not be asked.
+    pub nodes: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -71,6 +85,8 @@ pub struct Case {
     pub attempt: Option<AttemptCase>,
     /// What looking for the target's components came to.
     pub components: Option<ComponentsCase>,
+    #[serde(default)]
+    pub node_registries: Option<Registries>,
     pub request: Request,
     pub expect: Expect,
 }
@@ -213,6 +229,24 @@ fn expand(text: &str) -> String {
     }
     expanded.push_str(rest);
     expanded
+}
+
+impl Registries {
+    /// # Errors
+    /// The digest is none.
+    fn at(&self, now: Timestamp) -> Result<NodeRegistries, String> {
+        let digest =
+            Digest::parse(&self.digest).ok_or_else(|| format!("nodeRegistries: {} is no digest", self.digest))?;
+        let answer = |(node, text): (&String, &String)| {
+            let answer = match &**text {
+                "holds" => RegistryAnswer::Holds,
+                "absent" => RegistryAnswer::Absent,
+                why => RegistryAnswer::Unknown(why.to_owned()),
+            };
+            (node.clone(), answer)
+        };
+        Ok(NodeRegistries { digest, answers: self.nodes.iter().map(answer).collect(), as_of: now })
+    }
 }
 
 impl Request {

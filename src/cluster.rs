@@ -3,6 +3,7 @@
 //! A fact that could not be read is [`Fact::Unknown`] and says what would supply it; it is never
 //! taken for "there is none".
 
+mod node_registries;
 pub mod origin;
 
 use std::collections::BTreeMap;
@@ -11,12 +12,16 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::objects::catalog::{CatalogSource, ClusterCatalog};
 use crate::objects::cluster_version::ClusterVersion;
 use crate::objects::internal_release_image::{InternalReleaseImage, MachineConfigNode};
 use crate::objects::machine_config::{Infrastructure, MachineConfigPool};
 use crate::objects::mirrors::{ImageConfig, MirrorKind, MirrorSet};
+use crate::objects::node::Node;
 use crate::objects::release_config_map::ReleaseConfigMap;
-use crate::resource::{RELEASE_SIGNATURES, RELEASE_VERIFICATION};
+use crate::resource::{CATALOG_SOURCES, RELEASE_SIGNATURES, RELEASE_VERIFICATION};
+
+pub use node_registries::{NodeRegistries, RegistryAnswer, RegistryQuestion};
 
 /// A watch that heard nothing (event, bookmark or relist) for this long proves nothing any more.
 pub const STALE_AFTER: SignedDuration = SignedDuration::from_mins(5);
@@ -141,6 +146,13 @@ pub struct Snapshot {
     pub release_signatures: Fact<Arc<[Arc<ReleaseConfigMap>]>>,
     /// The ConfigMap `release-verification` with the keys.
     pub release_verification: Fact<Arc<ReleaseConfigMap>>,
+    /// Of all Nodes those that have the control plane's role.
+    pub control_plane_nodes: Fact<Vec<Node<'static>>>,
+    /// Those of the namespace that every other one sees.
+    pub catalog_sources: Fact<Vec<CatalogSource<'static>>>,
+    pub cluster_catalogs: Fact<Vec<ClusterCatalog<'static>>>,
+    /// What the nodes' registries said when they were asked for this review; `None` where nobody asked.
+    pub node_registries: Option<Arc<NodeRegistries>>,
 }
 
 impl Snapshot {
@@ -157,6 +169,10 @@ impl Snapshot {
             machine_config_pools: unknown(why, "machineconfigpools"),
             rendered_releases: unknown(why, "machineconfigs"),
             infrastructure: unknown(why, "infrastructure cluster"),
+            control_plane_nodes: unknown(why, "nodes"),
+            catalog_sources: unknown(why, &CATALOG_SOURCES.selected()),
+            cluster_catalogs: unknown(why, "clustercatalogs"),
+            node_registries: None,
             release_signatures: unknown(why, &RELEASE_SIGNATURES.selected()),
             release_verification: unknown(why, &RELEASE_VERIFICATION.selected()),
             image_digest_mirror_sets: unknown(why, "imagedigestmirrorsets"),

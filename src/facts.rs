@@ -23,6 +23,7 @@ use crate::release::{Catalog, Release};
 use crate::resource::{Resource, ResourceId};
 use crate::saved::Objects;
 use crate::signature::Signatures;
+use crate::signatures::FromFiles;
 use crate::watch::{self, Timing, WatchTasks, Watches};
 use files::Files;
 pub use files::OnSite;
@@ -100,13 +101,15 @@ impl Facts {
             tracing::warn!(file = %problem.file, "{}", problem.message);
         }
         let catalog = ArcSwap::new(files.catalog.clone());
-        Self(Arc::new(Inner {
+        let facts = Self(Arc::new(Inner {
             cluster,
             files: ArcSwap::from_pointee(files),
             read: Mutex::default(),
             catalog,
             signatures: signatures::Current::new(),
-        }))
+        }));
+        let _ = facts.signatures();
+        facts
     }
 
     #[must_use]
@@ -206,6 +209,12 @@ impl Facts {
         }
     }
 
+    /// What the files beside the cluster say of signatures, to be saved.
+    #[must_use]
+    pub fn signature_files(&self) -> FromFiles {
+        self.0.files.load().signatures.clone()
+    }
+
     /// Every object that airgate reads, whole, to be saved.
     ///
     /// # Errors
@@ -241,6 +250,10 @@ impl Facts {
     #[must_use]
     pub fn ready(&self) -> Readiness {
         let waiting_for = self.watches().map(Watches::waiting_for).unwrap_or_default();
+        if waiting_for.is_empty() {
+            // The first review finds verified what was there at the start.
+            let _ = self.signatures();
+        }
         Readiness { ready: waiting_for.is_empty(), waiting_for }
     }
 

@@ -9,6 +9,7 @@ pub mod cache;
 pub mod components;
 pub mod flights;
 pub mod limit;
+pub mod node_registries;
 pub mod registries;
 pub mod status;
 
@@ -41,6 +42,7 @@ pub fn lookups(client: Client, facts: Facts, cache: Option<&Path>) -> Result<Loo
         cache,
         counts: counts.clone(),
         components: components::Components::default(),
+        nodes: node_registries::Asker::default(),
     };
     let limit = limit::Limit::new(AT_ONCE, ONE_MORE_EACH);
     Ok(Arc::new(flights::Flights::new(registries, limit, flights::Timing::default(), counts)))

@@ -62,8 +62,8 @@ impl Known {
     pub fn of(cluster: &Snapshot, catalog: &Catalog, settings: &Settings) -> Self {
         // As they take effect: a mode that is written out and the same one as a default are no difference.
         let policies: Vec<_> = POLICIES.iter().map(|p| (p.id, p.mode(settings), p.on_unknown(settings))).collect();
-        let Settings { mode, retain, override_groups, policies: _, release_repositories } = settings;
-        let settings = (mode, retain, override_groups, policies, release_repositories);
+        let Settings { mode, retain, override_groups, release_repositories, policies: _ } = settings;
+        let settings = (mode, retain, override_groups, release_repositories, policies);
         Self { facts: Short::of(cluster), releases: Short::of(catalog), settings: Short::of(&settings) }
     }
 

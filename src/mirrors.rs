@@ -39,6 +39,7 @@ pub struct MirrorRules {
     scopes: HashMap<String, Scope>,
     blocked: HashSet<String>,
     allowed: HashSet<String>,
+    insecure: HashSet<String>,
     api_int: Option<String>,
     remarks: Vec<String>,
 }
@@ -143,9 +144,9 @@ impl MirrorRules {
                 |scopes: &[Str<'_>]| scopes.iter().filter(|s| scope::valid(s)).map(ToString::to_string).collect();
             rules.blocked = valid(&registries.blocked_registries);
             rules.allowed = valid(&registries.allowed_registries);
-            let insecure: HashSet<String> = valid(&registries.insecure_registries);
+            rules.insecure = valid(&registries.insecure_registries);
             // Each gets an entry of its own, without mirrors where no rule has the same scope.
-            for scope in rules.blocked.iter().chain(&insecure) {
+            for scope in rules.blocked.iter().chain(&rules.insecure) {
                 rules.scopes.entry(scope.clone()).or_default();
             }
         }
@@ -166,7 +167,7 @@ impl MirrorRules {
             source: repository.clone(),
             places: vec![],
             source_blocked: self.is_blocked(&name),
-            refused: !self.allowed.is_empty() && !covers(&self.allowed, &name),
+            refused: !self.allows(repository),
             scope: found.as_ref().map(|(scope, ..)| scope.clone()),
             left_out: vec![],
         };
@@ -189,6 +190,24 @@ impl MirrorRules {
             places.places.push(repository.clone());
         }
         places
+    }
+
+    /// Whether nodes talk to this place without TLS or without checking its certificate.
+    #[must_use]
+    pub fn insecure(&self, place: &Repository) -> bool {
+        covers(&self.insecure, &place.to_string())
+    }
+
+    /// Whether `allowedRegistries` leaves this name in; nodes ask that of the name in the pullspec alone.
+    #[must_use]
+    pub fn allows(&self, repository: &Repository) -> bool {
+        self.allowed.is_empty() || covers(&self.allowed, &repository.to_string())
+    }
+
+    /// Whether `blockedRegistries` covers this name, whatever mirrors it has.
+    #[must_use]
+    pub fn blocks(&self, repository: &Repository) -> bool {
+        covers(&self.blocked, &repository.to_string())
     }
 
     /// What in the rules a person should put right, in a stable order.

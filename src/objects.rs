@@ -4,11 +4,13 @@
 //! skipped. Strict about what a verdict rests on: a wrong type or a key that occurs twice is an error.
 //! Strings are borrowed from the body wherever JSON allows it.
 
+pub mod catalog;
 pub mod cluster_version;
 pub mod crd;
 pub mod internal_release_image;
 pub mod machine_config;
 pub mod mirrors;
+pub mod node;
 pub mod release_config_map;
 pub mod secret;
 

@@ -209,48 +209,4 @@ impl Inner {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::*;
-
-    fn write(dir: &std::path::Path, file: &str, value: &Value) {
-        fs::write(dir.join(file), value.to_string()).unwrap();
-    }
-
-    #[test]
-    fn a_round_counts_and_shows_what_stands() {
-        let dir = tempfile::tempdir().unwrap();
-        let image = |letter: &str| format!("registry.example/ocp/release@sha256:{}", letter.repeat(64));
-        let version = |target: Value| {
-            json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "metadata": {"name": "version"},
-                "spec": {"desiredUpdate": target}, "status": {
-                    "desired": {"version": "4.18.12", "image": image("1")},
-                    "history": [{"state": "Completed", "version": "4.18.12", "image": image("1")}]}})
-        };
-        write(
-            dir.path(),
-            "airgate.yaml",
-            &json!({"absent": ["machineconfignodes", "mcp", "mc", "internalreleaseimages"]}),
-        );
-        write(dir.path(), "version.json", &version(json!({"image": "registry.example/ocp/release:4.18.20"})));
-        let metrics = Metrics::new();
-        let facts = Facts::from_state(dir.path().to_owned(), vec![]);
-        let patrol = Patrol::new(facts.clone(), Settings::default(), &metrics, Events::new(&metrics, None), None);
-        let mut memory = Memory::default();
-        patrol.0.round(&mut memory, Timestamp::now());
-        let line = r#"airgate_audit_findings{policy="digest-only",outcome="deny"}"#;
-        let count = || {
-            let text = metrics.encode().unwrap();
-            text.lines().find_map(|l| l.strip_prefix(line)).map(|n| n.trim().to_owned())
-        };
-        assert_eq!(count().as_deref(), Some("1"), "{}", patrol.status());
-        assert_eq!(patrol.status()["findings"][0]["policy"], "digest-only");
-
-        write(dir.path(), "version.json", &version(Value::Null));
-        assert!(facts.reload_if_changed());
-        patrol.0.round(&mut memory, Timestamp::now());
-        assert_eq!(count().as_deref(), Some("0"));
-        assert_eq!(patrol.status()["findings"], json!([]));
-    }
-}
+mod tests;

@@ -4,9 +4,11 @@ mod bundle_change;
 mod bundle_support;
 mod clusterversion_singleton;
 mod digest_only;
+mod mirror_in_use;
 mod release_complete;
 mod release_identity;
 mod release_in_use;
+mod release_ready;
 mod release_signature;
 mod upgrade_path;
 
@@ -19,7 +21,9 @@ pub const POLICIES: &[&Policy] = &[
     &release_identity::POLICY,
     &clusterversion_singleton::POLICY,
     &release_signature::POLICY,
+    &release_ready::POLICY,
     &release_complete::POLICY,
+    &mirror_in_use::POLICY,
     &bundle_change::POLICY,
     &bundle_support::POLICY,
 ];

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::breakglass::{ANNOTATION, Step};
-use crate::cluster::{Missing, Provenance, Snapshot};
+use crate::cluster::{Missing, Provenance, RegistryQuestion, Snapshot};
 use crate::objects::cluster_version::NAME;
+use crate::objects::mirrors::{IMAGE_CONFIG, MirrorKind};
 use crate::objects::secret::{self, Secret};
 use crate::objects::{crd, machine_config::MachineConfig};
 use crate::pullspec::{Digest, Repository};
@@ -61,6 +62,14 @@ pub enum Guard {
     MachineConfigCreateWithOsImage,
     /// UPDATE of such a MachineConfig that names another OS image.
     MachineConfigOsImageChange,
+    /// CREATE of a mirror set that has rules.
+    MirrorsCreate(MirrorKind),
+    /// UPDATE of a mirror set that changes its rules.
+    MirrorsChange(MirrorKind),
+    MirrorsDelete(MirrorKind),
+    /// UPDATE of the image configuration that changes which registries are blocked, allowed or trusted.
+    ImageConfigChange,
+    ImageConfigDelete,
 }
 
 impl Guard {
@@ -105,6 +114,21 @@ impl Guard {
                 let image = &new.spec.os_image_url;
                 !MachineConfig::is_rendered(&new.metadata) && !image.is_empty() && *image != old.spec.os_image_url
             }
+            (Self::MirrorsCreate(kind), Subject::MirrorSet(of, Change::Create(new))) => {
+                kind == *of && !new.of(kind).is_empty()
+            }
+            (Self::MirrorsChange(kind), Subject::MirrorSet(of, Change::Update { old, new })) => {
+                kind == *of && !old.metadata.terminating() && new.of(kind) != old.of(kind)
+            }
+            (Self::MirrorsDelete(kind), Subject::MirrorSet(of, Change::Delete(old))) => {
+                kind == *of && !old.metadata.terminating()
+            }
+            (Self::ImageConfigChange, Subject::ImageConfig(Change::Update { old, new })) => {
+                &*old.metadata.name == IMAGE_CONFIG && !old.metadata.terminating() && new.spec != old.spec
+            }
+            (Self::ImageConfigDelete, Subject::ImageConfig(Change::Delete(old))) => {
+                &*old.metadata.name == IMAGE_CONFIG && !old.metadata.terminating()
+            }
             _ => false,
         }
     }
@@ -115,16 +139,21 @@ impl Guard {
         match self {
             Self::ClusterVersionCreateWithTarget
             | Self::InternalReleaseImageCreate
-            | Self::MachineConfigCreateWithOsImage => "CREATE",
+            | Self::MachineConfigCreateWithOsImage
+            | Self::MirrorsCreate(_) => "CREATE",
             Self::ClusterVersionStep
             | Self::InternalReleaseImageDrop
             | Self::InternalReleaseImageAdd
             | Self::BundleSecretEmptied
-            | Self::MachineConfigOsImageChange => "UPDATE",
+            | Self::MachineConfigOsImageChange
+            | Self::MirrorsChange(_)
+            | Self::ImageConfigChange => "UPDATE",
             Self::ClusterVersionDelete
             | Self::InternalReleaseImageDelete
             | Self::BundleSecretDelete
-            | Self::BundleCrdDelete => "DELETE",
+            | Self::BundleCrdDelete
+            | Self::MirrorsDelete(_)
+            | Self::ImageConfigDelete => "DELETE",
         }
     }
 
@@ -173,6 +202,21 @@ impl Guard {
             Self::MachineConfigOsImageChange => {
                 "UPDATE of a MachineConfig that changes spec.osImageURL, rendered ones left out"
             }
+            Self::MirrorsCreate(MirrorKind::Digest) => "CREATE of ImageDigestMirrorSet",
+            Self::MirrorsCreate(MirrorKind::Tag) => "CREATE of ImageTagMirrorSet",
+            Self::MirrorsCreate(MirrorKind::ContentSource) => "CREATE of ImageContentSourcePolicy",
+            Self::MirrorsChange(MirrorKind::Digest) => "UPDATE of ImageDigestMirrorSet: spec.imageDigestMirrors",
+            Self::MirrorsChange(MirrorKind::Tag) => "UPDATE of ImageTagMirrorSet: spec.imageTagMirrors",
+            Self::MirrorsChange(MirrorKind::ContentSource) => {
+                "UPDATE of ImageContentSourcePolicy: spec.repositoryDigestMirrors"
+            }
+            Self::MirrorsDelete(MirrorKind::Digest) => "DELETE of ImageDigestMirrorSet",
+            Self::MirrorsDelete(MirrorKind::Tag) => "DELETE of ImageTagMirrorSet",
+            Self::MirrorsDelete(MirrorKind::ContentSource) => "DELETE of ImageContentSourcePolicy",
+            Self::ImageConfigChange => {
+                "UPDATE of Image (config.openshift.io): spec.registrySources (blocked, allowed, insecure) and spec.additionalTrustedCA"
+            }
+            Self::ImageConfigDelete => "DELETE of Image (config.openshift.io)",
         }
     }
 
@@ -198,6 +242,9 @@ pub enum FactKind {
     ImageConfig,
     ReleaseSignatures,
     ReleaseVerification,
+    ControlPlaneNodes,
+    CatalogSources,
+    ClusterCatalogs,
 }
 
 impl FactKind {
@@ -216,6 +263,9 @@ impl FactKind {
             Self::ImageConfig => &resource::IMAGE_CONFIGS,
             Self::ReleaseSignatures => &resource::RELEASE_SIGNATURES,
             Self::ReleaseVerification => &resource::RELEASE_VERIFICATION,
+            Self::ControlPlaneNodes => &resource::NODES,
+            Self::CatalogSources => &resource::CATALOG_SOURCES,
+            Self::ClusterCatalogs => &resource::CLUSTER_CATALOGS,
         }
     }
 }
@@ -244,6 +294,8 @@ pub struct Judgement {
     pub wants: Vec<Want>,
     /// A release whose components are worth looking for.
     pub look_for_components: Option<Digest>,
+    /// What the nodes' registries should be asked before the verdict counts.
+    pub question: Option<RegistryQuestion>,
 }
 
 /// A release that no source on this site knows, and where the request or the cluster says it is.
@@ -387,6 +439,12 @@ impl Policy {
             (_, [Guard::ClusterVersionDelete, ..]) => {
                 ("delete clusterversion/version", "clusterversion version", "CURRENT VERSION", "delete")
             }
+            (_, [Guard::MirrorsCreate(_) | Guard::MirrorsChange(_) | Guard::MirrorsDelete(_), ..]) => (
+                "patch imagedigestmirrorset/NAME -p PATCH",
+                "imagedigestmirrorset NAME",
+                "NAME; none on CREATE",
+                "NAME; delete on DELETE",
+            ),
             _ => (
                 "upgrade --to-image PULLSPEC",
                 "clusterversion version",

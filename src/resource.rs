@@ -169,7 +169,45 @@ pub static RELEASE_VERIFICATION: Resource = Resource {
     label: None,
 };
 
-pub static ALL: [&Resource; 11] = [
+pub static NODES: Resource = Resource {
+    kind: "Node",
+    plural: "nodes",
+    group: "",
+    versions: &["v1"],
+    short: &["no"],
+    singleton: None,
+    metadata_only: false,
+    namespace: None,
+    label: None,
+};
+
+/// Catalogs of operators that every namespace sees.
+pub static CATALOG_SOURCES: Resource = Resource {
+    kind: "CatalogSource",
+    plural: "catalogsources",
+    group: "operators.coreos.com",
+    versions: &["v1alpha1"],
+    short: &["catsrc"],
+    singleton: None,
+    metadata_only: false,
+    namespace: Some(crate::objects::catalog::NAMESPACE),
+    label: None,
+};
+
+/// The same for OLM's successor.
+pub static CLUSTER_CATALOGS: Resource = Resource {
+    kind: "ClusterCatalog",
+    plural: "clustercatalogs",
+    group: "olm.operatorframework.io",
+    versions: &["v1"],
+    short: &[],
+    singleton: None,
+    metadata_only: false,
+    namespace: None,
+    label: None,
+};
+
+pub static ALL: [&Resource; 14] = [
     &CLUSTER_VERSIONS,
     &INTERNAL_RELEASE_IMAGES,
     &MACHINE_CONFIG_NODES,
@@ -181,6 +219,9 @@ pub static ALL: [&Resource; 11] = [
     &IMAGE_CONTENT_SOURCE_POLICIES,
     &IMAGE_CONFIGS,
     &RELEASE_SIGNATURES,
+    &NODES,
+    &CATALOG_SOURCES,
+    &CLUSTER_CATALOGS,
 ];
 
 /// Everything that is read: also what lies among the objects of another resource.
@@ -283,6 +324,9 @@ mod tests {
             ("idms", Some("ImageDigestMirrorSet")),
             ("imagecontentsourcepolicies.operator.openshift.io", Some("ImageContentSourcePolicy")),
             ("images.config.openshift.io", Some("Image")),
+            ("node", Some("Node")),
+            ("nodes.v1.", Some("Node")),
+            ("nodes.config.openshift.io", None),
             ("images", None),
             ("images.image.openshift.io", None),
             ("pods", None),

@@ -13,6 +13,7 @@ use crate::objects::cluster_version::{ClusterVersion, Status};
 use crate::objects::crd::CustomResourceDefinition;
 use crate::objects::internal_release_image::InternalReleaseImage;
 use crate::objects::machine_config::MachineConfig;
+use crate::objects::mirrors::{ImageConfig, MirrorKind, MirrorSet};
 use crate::objects::secret::Secret;
 use crate::objects::{MapOnly, Metadata, Str, nullable, object};
 use crate::text::shown;
@@ -44,6 +45,8 @@ pub enum Subject<'a> {
     Secret(Change<Secret<'a>>),
     CustomResourceDefinition(Change<CustomResourceDefinition<'a>>),
     MachineConfig(Change<MachineConfig<'a>>),
+    MirrorSet(MirrorKind, Change<MirrorSet<'a>>),
+    ImageConfig(Change<ImageConfig<'a>>),
     /// A resource no policy guards, as `resource.group`; allowed and counted.
     Other(String),
 }
@@ -82,6 +85,8 @@ impl Subject<'_> {
             Self::Secret(_) => "Secret",
             Self::CustomResourceDefinition(_) => "CustomResourceDefinition",
             Self::MachineConfig(_) => "MachineConfig",
+            Self::MirrorSet(kind, _) => kind.resource().kind,
+            Self::ImageConfig(_) => "Image",
             Self::Other(_) => "other",
         }
     }
@@ -95,6 +100,8 @@ impl Subject<'_> {
             Self::Secret(Change::Update { old, .. }) => Some(&old.metadata),
             Self::CustomResourceDefinition(Change::Update { old, .. }) => Some(&old.metadata),
             Self::MachineConfig(Change::Update { old, .. }) => Some(&old.metadata),
+            Self::MirrorSet(_, Change::Update { old, .. }) => Some(&old.metadata),
+            Self::ImageConfig(Change::Update { old, .. }) => Some(&old.metadata),
             _ => None,
         }
     }
@@ -108,6 +115,8 @@ impl Subject<'_> {
             Self::Secret(change) => Some(&change.object().metadata),
             Self::CustomResourceDefinition(change) => Some(&change.object().metadata),
             Self::MachineConfig(change) => Some(&change.object().metadata),
+            Self::MirrorSet(_, change) => Some(&change.object().metadata),
+            Self::ImageConfig(change) => Some(&change.object().metadata),
             Self::Other(_) => None,
         }
     }
@@ -122,6 +131,8 @@ impl Subject<'_> {
                 | Self::Secret(Change::Delete(_))
                 | Self::CustomResourceDefinition(Change::Delete(_))
                 | Self::MachineConfig(Change::Delete(_))
+                | Self::MirrorSet(_, Change::Delete(_))
+                | Self::ImageConfig(Change::Delete(_))
         );
         let new = &*self.metadata()?.annotations.airgate_override;
         let old = self.old_metadata().map_or("", |metadata| &*metadata.annotations.airgate_override);
@@ -269,7 +280,23 @@ impl<'a> Request<'a> {
             ("machineconfiguration.openshift.io", "machineconfigs") => {
                 support::machine_config(self.change("MachineConfig")?)
             }
-            _ => Ok(Subject::Other(self.resource.name())),
+            ("config.openshift.io", "images") => match cluster.image_config.known() {
+                Some(stored) if without_object && stored.metadata.name == self.name => {
+                    Ok(Subject::ImageConfig(Change::Delete(stored.clone())))
+                }
+                _ => image_config(self.change("Image")?),
+            },
+            (group, resource) => {
+                let of = |kind: &MirrorKind| kind.resource().group == group && kind.resource().plural == resource;
+                let Some(kind) = MirrorKind::ALL.into_iter().find(of) else {
+                    return Ok(Subject::Other(self.resource.name()));
+                };
+                let stored = cluster.mirror_sets(kind).known().filter(|_| without_object);
+                match stored.into_iter().flatten().find(|stored| stored.metadata.name == self.name) {
+                    Some(stored) => Ok(Subject::MirrorSet(kind, Change::Delete(stored.clone()))),
+                    None => mirror_set(kind, self.change(kind.resource().kind)?),
+                }
+            }
         }
     }
 
@@ -300,6 +327,21 @@ fn internal_release_image(change: Change<Parts<'_>>) -> Result<Subject<'_>, Faul
     }
     let change = change.try_map(read);
     change.map(Subject::InternalReleaseImage).map_err(|error| malformed("InternalReleaseImage", &error))
+}
+
+fn mirror_set(kind: MirrorKind, change: Change<Parts<'_>>) -> Result<Subject<'_>, Fault> {
+    fn read(parts: Parts<'_>) -> Result<MirrorSet<'_>, serde_json::Error> {
+        Ok(MirrorSet { metadata: parts.metadata, spec: decode(parts.spec)? })
+    }
+    let change = change.try_map(read).map_err(|error| malformed(kind.resource().kind, &error))?;
+    Ok(Subject::MirrorSet(kind, change))
+}
+
+fn image_config(change: Change<Parts<'_>>) -> Result<Subject<'_>, Fault> {
+    fn read(parts: Parts<'_>) -> Result<ImageConfig<'_>, serde_json::Error> {
+        Ok(ImageConfig { metadata: parts.metadata, spec: decode(parts.spec)? })
+    }
+    change.try_map(read).map(Subject::ImageConfig).map_err(|error| malformed("Image", &error))
 }
 
 /// The stored status is what verdicts rest on (the API server does not let a request forge it); it is

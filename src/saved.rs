@@ -5,6 +5,7 @@
 //! saved; a directory is there as a whole or not at all.
 
 mod directory;
+mod proofs;
 mod replay;
 
 use serde_json::Value;

@@ -40,7 +40,7 @@ pub type KeyFile = Result<Vec<(String, Vec<u8>)>, Missing>;
 pub fn read_key_file(path: &Path) -> KeyFile {
     let place = path.display().to_string();
     let missing = |why: String| Missing {
-        why: format!("{place} {why}"),
+        why: format!("the key file {place} {why}"),
         remedy: "name a file with public keys: --release-keys FILE".into(),
     };
     let bytes = files::read_named(path, KEY_FILE_MAX).map_err(|error| missing(format!("cannot be read: {error}")))?;

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::breakglass::{Entry, Override, Step, Use};
+use crate::cluster::RegistryQuestion;
 use crate::policies::POLICIES;
 use crate::policy::{Asks, Context, FactUse, Judgement, Outcome, Policy, Want};
 use crate::pullspec::Digest;
@@ -31,6 +32,8 @@ pub struct Verdict {
     pub wants: Vec<Want>,
     /// A release whose components are worth looking for.
     pub look_for_components: Option<Digest>,
+    /// What the nodes' registries should be asked before this counts, and the policy that wants to know.
+    pub question: Option<(&'static str, RegistryQuestion)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -148,13 +151,15 @@ impl<'c, 'a> Fold<'c, 'a> {
                 irreversible,
                 wants: vec![],
                 look_for_components: None,
+                question: None,
             },
             override_fault: None,
         }
     }
 
     fn add(&mut self, policy: &'static Policy, judgement: Judgement) {
-        let Judgement { outcomes, facts, wants, look_for_components } = judgement;
+        let Judgement { outcomes, facts, wants, look_for_components, question } = judgement;
+        self.verdict.question = self.verdict.question.take().or(question.map(|question| (policy.id, question)));
         self.verdict.wants.extend(wants);
         self.verdict.look_for_components = self.verdict.look_for_components.or(look_for_components);
         let mut recorded = vec![];

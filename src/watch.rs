@@ -93,6 +93,9 @@ impl Watches {
         watches.spawn(&mut tasks, client, timing, kind::image_config());
         watches.spawn(&mut tasks, client, timing, kind::release_signatures());
         watches.spawn(&mut tasks, client, timing, kind::release_verification());
+        watches.spawn(&mut tasks, client, timing, kind::control_plane_nodes());
+        watches.spawn(&mut tasks, client, timing, kind::catalog_sources());
+        watches.spawn(&mut tasks, client, timing, kind::cluster_catalogs());
         (watches, WatchTasks(tasks))
     }
 

@@ -4,7 +4,7 @@ use super::{Audit, Found, INTERNAL_RELEASE_IMAGE, Report, add};
 use crate::bundle::{self, Match};
 use crate::objects::internal_release_image::{BundleEntry, InternalReleaseImage};
 use crate::release::Lookup;
-use crate::retain::{self, Kept};
+use crate::retain::{self, Holder, Kept};
 use crate::review::{Change, Subject};
 use crate::settings::Retain;
 use crate::text::{Text, shown};
@@ -19,7 +19,9 @@ impl Audit<'_> {
         let bundles = bundle::all(iri, nodes.map_or(&[][..], Vec::as_slice));
         for kept in self.kept(report) {
             let held = bundle::holding(&bundles, &kept, self.catalog).iter().any(|(_, m)| *m != Match::Different);
-            if held || self.in_catalog(&kept) || kept.level() > self.settings.retain {
+            // The step to a target that nothing has taken up is judged by itself.
+            let only_asked_for = kept.holders.iter().all(|holder| *holder == Holder::Pending);
+            if held || only_asked_for || self.in_catalog(&kept) || kept.level() > self.settings.retain {
                 continue;
             }
             self.gone(iri, &kept, report);

@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 use super::{AttemptCase, AttemptEndCase, Case, CaseFile, ComponentsCase, Expect};
 use crate::action::{NoReview, Target};
 use crate::catalog;
+use crate::cluster::{NodeRegistries, Snapshot};
 use crate::engine::{self, Facts, Judged};
 use crate::pullspec::{Digest, Repository};
 use crate::release::completeness::{Checked, Checks, Completeness, Gap, Wanted};
 use crate::release::{Attempt, AttemptEnd, Catalog, Source};
-use crate::settings::Settings;
+use crate::settings::{Mode, PolicySettings, Settings};
 use crate::signature::Signatures;
 use crate::signatures::{FromFiles, Verifier};
 use crate::state::State;
@@ -31,6 +32,7 @@ pub struct Situation {
     pub state: State,
     pub catalog: Catalog,
     pub attempt: Option<Attempt>,
+    pub node_registries: Option<Arc<NodeRegistries>>,
     pub checks: Checks,
     pub signatures: Signatures,
     pub settings: Settings,
@@ -49,6 +51,8 @@ pub fn situation(file: &CaseFile, case: &Case) -> Result<Situation, String> {
     for change in &case.cluster {
         merge_object(&mut objects, change)?;
     }
+    // A situation without ConfigMaps leaves open what is signed, and is about something else.
+    let signatures_told = objects.iter().any(|object| object["kind"] == "ConfigMap");
     for gone in &case.unknown {
         forget(&mut objects, gone)?;
     }
@@ -66,11 +70,17 @@ pub fn situation(file: &CaseFile, case: &Case) -> Result<Situation, String> {
             action.review(state.object(&resource, None, &name), &case.request.user)
         }),
     };
-    let settings = case.config.as_ref().unwrap_or(&file.config).clone();
+    let mut settings = case.config.as_ref().unwrap_or(&file.config).clone();
+    if !signatures_told {
+        let off = PolicySettings { mode: Some(Mode::Off), ..PolicySettings::default() };
+        settings.policies.entry("release-signature".into()).or_insert(off);
+    }
     let attempt = case.attempt.as_ref().map(|attempt| attempt.read(now)).transpose()?;
     let checks = case.components.as_ref().map(|components| components.read(now)).transpose()?.into_iter().collect();
+    let registries = case.node_registries.as_ref().or(file.node_registries.as_ref());
+    let node_registries = registries.map(|registries| registries.at(now)).transpose()?.map(Arc::new);
     let signatures = Verifier::default().signatures(&state.snapshot(), &FromFiles::default(), now);
-    Ok(Situation { state, catalog, attempt, checks, signatures, settings, now, review })
+    Ok(Situation { state, catalog, attempt, node_registries, checks, signatures, settings, now, review })
 }
 
 impl AttemptCase {
@@ -131,7 +141,7 @@ impl Situation {
             NoReview::Unknown(text) => ("unknown", 0, text.clone()),
             NoReview::Bad(text) => ("bad input", 0, text.clone()),
         })?;
-        let cluster = self.state.snapshot();
+        let cluster = Snapshot { node_registries: self.node_registries.clone(), ..self.state.snapshot() };
         let facts = Facts {
             cluster: &cluster,
             catalog: &self.catalog,

@@ -84,7 +84,7 @@ mod tests {
             return;
         };
         let releases = Path::new(&shared).join("data/releases");
-        for (tree, expected) in [("oc-mirror", 4), ("to-dir", 1), ("signatures/store", 8)] {
+        for (tree, expected) in [("oc-mirror", 6), ("to-dir", 1), ("signatures/store", 8)] {
             let found = found(&releases.join(tree));
             assert_eq!(found.len(), expected, "{tree}: {found:?}");
         }

@@ -47,8 +47,8 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode> {
     let sources = Sources::read(&args.source)?;
     let (cluster, catalog, problems) = (sources.snapshot(), sources.catalog(), sources.problems());
     let signatures = sources.signatures();
-    let report =
-        audit(Audit(Facts { signatures: &signatures, ..Facts::of(&cluster, &catalog, &sources.settings, now) }));
+    let facts = Facts { signatures: &signatures, ..Facts::of(&cluster, &catalog, &sources.settings, now) };
+    let report = audit(Audit(facts));
     match args.output {
         Format::Json => line(&serde_json::to_string(&Document { report: &report, problems: &problems })?),
         Format::Yaml => {

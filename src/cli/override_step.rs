@@ -146,7 +146,8 @@ fn open(action: &Action, options: &Options) -> Result<ExitCode> {
     let wanted = Wanted { policies: &options.policies, reason: &options.reason, expires };
     let sources = Sources::read(&options.common.source)?;
     let (snapshot, catalog, problems) = (sources.snapshot(), sources.catalog(), sources.problems());
-    let facts = Facts::of(&snapshot, &catalog, &sources.settings, now);
+    let signatures = sources.signatures();
+    let facts = Facts { signatures: &signatures, ..Facts::of(&snapshot, &catalog, &sources.settings, now) };
     if options.common.output == Format::Text {
         for problem in problems.iter() {
             note(&format!("note: {problem}"));

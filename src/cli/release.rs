@@ -6,6 +6,7 @@ mod info;
 mod missing;
 mod online;
 mod resolve;
+mod signature;
 
 use std::cell::OnceCell;
 use std::process::ExitCode;
@@ -77,17 +78,22 @@ const EXIT_UNREAD: u8 = 1;
 
 pub fn run(args: &ReleaseArgs) -> Result<ExitCode> {
     match &args.verb {
-        ReleaseVerb::Info(args) => read(args, info::print),
-        ReleaseVerb::Export(args) => read(args, export::print),
+        ReleaseVerb::Info(args) => read(args, |site, read| {
+            let signed = signature::Signed::read(site, &read, Timestamp::now())?;
+            info::print(read, &signed, args.output)
+        }),
+        ReleaseVerb::Export(args) => read(args, |_, read| export::print(read, args.output)),
         ReleaseVerb::Missing(args) => missing::run(args),
     }
 }
 
-fn read(args: &ReadArgs, print: fn(Vec<(&str, catalog::Outcome)>, Format) -> Result<Vec<Problem>>) -> Result<ExitCode> {
+type Read<'a> = Vec<(&'a str, catalog::Outcome)>;
+
+fn read(args: &ReadArgs, print: impl FnOnce(&Site<'_>, Read<'_>) -> Result<Vec<Problem>>) -> Result<ExitCode> {
     let site = args.refs.site()?;
     let read = resolve::all(&site, &args.refs.refs, Timestamp::now())?;
     let read = read.into_iter().map(|resolved| (resolved.reference, resolved.outcome)).collect();
-    let problems = print(read, args.output)?;
+    let problems = print(&site, read)?;
     for problem in &problems {
         output::error(&problem.to_string());
     }

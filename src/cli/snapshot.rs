@@ -94,12 +94,16 @@ fn replay(input: Input, sources: &Sources, now: Timestamp) -> Result<Replay> {
     let kind = review["request"]["kind"]["kind"].as_str().unwrap_or_default();
     ensure!(kind != "Secret", "the request is about a Secret, and airgate saves no Secrets");
     let (snapshot, catalog) = (sources.snapshot(), sources.catalog());
-    let attempt = check::look_up(&request, sources, Facts::of(&snapshot, &catalog, &sources.settings, now));
+    let signatures = sources.signatures();
+    let facts = Facts { signatures: &signatures, ..Facts::of(&snapshot, &catalog, &sources.settings, now) };
+    let attempt = check::look_up(&request, sources, facts);
     drop(catalog);
     Ok(Replay {
         request,
         snapshot: (*snapshot).clone(),
         attempt,
+        signatures,
+        signature_files: sources.signature_files(),
         catalog: Catalog::clone(&sources.catalog()),
         settings: sources.settings.clone(),
         now,

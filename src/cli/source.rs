@@ -23,6 +23,7 @@ use crate::release::{Attempt, Catalog};
 use crate::saved::Objects;
 use crate::settings::Settings;
 use crate::signature::Signatures;
+use crate::signatures::FromFiles;
 use crate::watch::{self, WriteError};
 
 /// Flags that say where facts come from.
@@ -143,6 +144,10 @@ impl Sources {
 
     pub fn problems(&self) -> Arc<Vec<Problem>> {
         self.facts.problems()
+    }
+
+    pub fn signature_files(&self) -> FromFiles {
+        self.facts.signature_files()
     }
 
     /// Every object that airgate reads, whole.

@@ -40,7 +40,9 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode> {
     let mut problems = sources.problems().to_vec();
     let named = wanted(Facts::of(&snapshot, &sources.catalog(), &sources.settings, now));
     problems.extend(look_up(&named, &sources));
-    let status = Status::of(Facts::of(&snapshot, &sources.catalog(), &sources.settings, now), &problems);
+    let (catalog, signatures) = (sources.catalog(), sources.signatures());
+    let facts = Facts { signatures: &signatures, ..Facts::of(&snapshot, &catalog, &sources.settings, now) };
+    let status = Status::of(facts, &problems);
     match args.output {
         Format::Json => line(&serde_json::to_string_pretty(&status)?),
         Format::Yaml => line(serde_saphyr::to_string(&status)?.trim_end()),

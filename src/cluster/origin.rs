@@ -34,6 +34,11 @@ macro_rules! each_fact {
             image_config,
             release_signatures,
             release_verification,
+            control_plane_nodes,
+            catalog_sources,
+            cluster_catalogs,
+            // Asked for one review, and no object that could be saved.
+            node_registries: _,
         } = $snapshot;
         $visit($with, resource::CLUSTER_VERSIONS.plural, cluster_version);
         $visit($with, resource::INTERNAL_RELEASE_IMAGES.plural, internal_release_image);
@@ -47,6 +52,9 @@ macro_rules! each_fact {
         $visit($with, resource::IMAGE_CONFIGS.plural, image_config);
         $visit($with, resource::RELEASE_SIGNATURES.plural, release_signatures);
         $visit($with, "release-verification", release_verification);
+        $visit($with, resource::NODES.plural, control_plane_nodes);
+        $visit($with, resource::CATALOG_SOURCES.plural, catalog_sources);
+        $visit($with, resource::CLUSTER_CATALOGS.plural, cluster_catalogs);
     };
 }
 

@@ -126,7 +126,12 @@ impl Files {
         } else {
             (self.catalog.clone(), self.catalog_problems.clone())
         };
-        let problems = state.iter().flat_map(|state| state.problems()).chain(&*catalog_problems).cloned().collect();
+        let keys = signatures.keys.as_deref().and_then(|keys| keys.as_ref().err());
+        let keys = keys.map(|missing| {
+            Problem::new(self.key_file.iter().map(|file| file.display().to_string()).collect::<String>(), &*missing.why)
+        });
+        let problems = state.iter().flat_map(|state| state.problems()).chain(&*catalog_problems).cloned();
+        let problems = problems.chain(keys).collect();
         Self {
             state_directory: self.state_directory.clone(),
             release_directories: self.release_directories.clone(),

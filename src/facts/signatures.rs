@@ -1,6 +1,6 @@
 //! The signatures as they are known now: built when what they are made of changes, else only handed out.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
@@ -18,6 +18,8 @@ pub(super) struct Current {
 
 #[derive(Debug)]
 struct Built {
+    /// Nothing was built yet.
+    first: bool,
     maps: Fact<Arc<[Arc<ReleaseConfigMap>]>>,
     verification: Fact<Arc<ReleaseConfigMap>>,
     files: FromFiles,
@@ -28,19 +30,27 @@ impl Current {
     pub fn new() -> Self {
         let Snapshot { release_signatures: maps, release_verification: verification, .. } = Snapshot::nothing("");
         let signatures = Arc::new(Signatures::nothing("signatures have not been read yet"));
-        let built = Built { maps, verification, files: FromFiles::default(), signatures };
+        let built = Built { first: true, maps, verification, files: FromFiles::default(), signatures };
         Self { built: ArcSwap::from_pointee(built), verifier: Mutex::default() }
     }
 
-    /// Never waits: while somebody else verifies what is new, the others have what was known before.
+    /// Never waits but for the first time: while somebody verifies what is new, the others have what was known before.
     pub fn of(&self, cluster: &Snapshot, files: &FromFiles) -> Arc<Signatures> {
         let built = self.built.load();
         if built.is_of(cluster, files) {
             return built.signatures.clone();
         }
-        let Ok(mut verifier) = self.verifier.try_lock() else { return built.signatures.clone() };
+        let mut verifier = match self.verifier.try_lock() {
+            Ok(verifier) => verifier,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) if built.first => {
+                self.verifier.lock().unwrap_or_else(PoisonError::into_inner)
+            }
+            Err(TryLockError::WouldBlock) => return built.signatures.clone(),
+        };
         let signatures = Arc::new(verifier.signatures(cluster, files, Timestamp::now()));
         self.built.store(Arc::new(Built {
+            first: false,
             maps: cluster.release_signatures.clone(),
             verification: cluster.release_verification.clone(),
             files: files.clone(),

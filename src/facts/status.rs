@@ -8,7 +8,7 @@ use super::files::Files;
 use crate::cluster::Fact;
 
 pub(super) fn describe(facts: &Facts, files: &Files, now: Timestamp) -> Value {
-    let snapshot = facts.snapshot();
+    let (snapshot, signatures) = (facts.snapshot(), facts.signatures());
     json!({
         "ready": facts.ready(),
         "facts": {
@@ -24,6 +24,9 @@ pub(super) fn describe(facts: &Facts, files: &Files, now: Timestamp) -> Value {
             "imageConfig": fact(&snapshot.image_config, now),
             "releaseSignatures": fact(&snapshot.release_signatures, now),
             "releaseVerification": fact(&snapshot.release_verification, now),
+            "controlPlaneNodes": fact(&snapshot.control_plane_nodes, now),
+            "catalogSources": fact(&snapshot.catalog_sources, now),
+            "clusterCatalogs": fact(&snapshot.cluster_catalogs, now),
         },
         "watches": facts.watches().map(super::Watches::statuses).unwrap_or_default().iter().map(|status| json!(**status)).collect::<Vec<_>>(),
         "catalog": {
@@ -36,6 +39,11 @@ pub(super) fn describe(facts: &Facts, files: &Files, now: Timestamp) -> Value {
                 "from": *release.source.name,
                 "readAt": release.source.read_at,
             })).collect::<Vec<_>>(),
+        },
+        "signatures": {
+            "found": signatures.counts().0,
+            "digests": signatures.counts().1,
+            "keysFrom": signatures.keys().map(|keys| keys.source.to_string()),
         },
         "problems": *files.problems,
     })

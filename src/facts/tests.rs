@@ -130,7 +130,7 @@ async fn live_facts_are_read_again_before_what_cannot_be_undone() {
 
     let status = facts.status(Timestamp::now());
     assert_eq!(status["facts"]["clusterVersion"]["state"], "known");
-    assert_eq!(status["watches"].as_array().unwrap().len(), 12);
+    assert_eq!(status["watches"].as_array().map(Vec::len), facts.watches().map(|watches| watches.statuses().len()));
     assert_eq!(status["watches"][0]["state"], "watching");
 
     fake.answering(false);

@@ -10,6 +10,7 @@ use super::access::ClusterAccess;
 use super::cache::Cache;
 use super::components::Components;
 use super::flights::{Flights, Scope, Source};
+use super::node_registries::Asker;
 use super::status::Counts;
 use crate::catalog::{Finding, Keeps};
 use crate::facts::Facts;
@@ -26,6 +27,7 @@ pub struct Registries {
     pub cache: Option<Cache>,
     pub counts: Counts,
     pub components: Components,
+    pub nodes: Asker,
 }
 
 impl Registries {

@@ -6,6 +6,7 @@
 use crate::breakglass::ANNOTATION;
 use crate::objects::cluster_version::NAME;
 use crate::objects::machine_config::RENDERED;
+use crate::objects::mirrors::{IMAGE_CONFIG, MirrorKind};
 use crate::objects::{crd, secret};
 use crate::policy::Guard;
 
@@ -19,7 +20,6 @@ pub fn guard(guard: Guard) -> String {
         Guard::ClusterVersionCreateWithTarget => format!("{} && {}", named_version("object"), target_named()),
         Guard::ClusterVersionDelete => format!("{} && {}", named_version("oldObject"), not_terminating()),
         Guard::InternalReleaseImageDrop => format!("{} && {}", not_terminating(), release_dropped()),
-        Guard::InternalReleaseImageDelete => not_terminating(),
         Guard::InternalReleaseImageAdd => {
             format!("{} && {} && !{}", not_terminating(), release_added(), release_dropped())
         }
@@ -36,6 +36,13 @@ pub fn guard(guard: Guard) -> String {
             let (new, old) = (os_image("object"), os_image("oldObject"));
             format!("{} && {new} != '' && {new} != {old}", not_rendered())
         }
+        Guard::InternalReleaseImageDelete | Guard::MirrorsDelete(_) => not_terminating(),
+        Guard::MirrorsCreate(kind) => format!("{} != []", mirrors("object", kind)),
+        Guard::MirrorsChange(kind) => {
+            format!("{} && {} != {}", not_terminating(), mirrors("object", kind), mirrors("oldObject", kind))
+        }
+        Guard::ImageConfigChange => format!("{} && {}", image_config_stays(), registries_changed()),
+        Guard::ImageConfigDelete => image_config_stays(),
     };
     let exempt = match guard.exempt() {
         [] => String::new(),
@@ -117,4 +124,22 @@ fn release_added() -> String {
 fn lacking(first: &str, second: &str) -> String {
     let releases = |object: &str| format!("{object}.?spec.?releases.orValue([])");
     format!("{}.exists(o, !{}.exists(n, n.name == o.name))", releases(second), releases(first))
+}
+
+/// Not by size(): what is no list would be an error.
+fn mirrors(object: &str, kind: MirrorKind) -> String {
+    format!("{object}.?{}.orValue([])", kind.field().replace('.', ".?"))
+}
+
+fn image_config_stays() -> String {
+    format!("oldObject.?metadata.?name.orValue('') == '{IMAGE_CONFIG}' && {}", not_terminating())
+}
+
+fn registries_changed() -> String {
+    let lists = ["blockedRegistries", "allowedRegistries", "insecureRegistries"];
+    let list = |object: &str, name: &str| format!("{object}.?spec.?registrySources.?{name}.orValue([])");
+    let mut changed = lists.map(|name| format!("{} != {}", list("object", name), list("oldObject", name))).to_vec();
+    let trusted = |object: &str| format!("{object}.?spec.?additionalTrustedCA.?name.orValue('')");
+    changed.push(format!("{} != {}", trusted("object"), trusted("oldObject")));
+    format!("({})", changed.join(" || "))
 }

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::{DetailedCondition, Metadata, Str, bundles, conditions, into_owned, object};
+use super::{DetailedCondition, Metadata, Str, bundles, conditions, into_owned, nullable, object};
 
 /// The singleton's name, which its CRD demands.
 pub const NAME: &str = "cluster";
@@ -100,6 +100,17 @@ pub struct MachineConfigNodeStatus<'a> {
     /// InternalReleaseImageDegraded among others.
     #[serde(deserialize_with = "conditions")]
     pub conditions: Vec<DetailedCondition<'a>>,
+    /// The `metadata.generation` that this status is about; 0 where nobody says.
+    #[serde(deserialize_with = "nullable")]
+    pub observed_generation: i64,
+}
+
+impl MachineConfigNode<'_> {
+    /// Whether the status is about an older spec than the one that is stored.
+    #[must_use]
+    pub fn behind(&self) -> bool {
+        (1..self.metadata.generation).contains(&self.status.observed_generation)
+    }
 }
 
 into_owned! {
@@ -109,5 +120,5 @@ into_owned! {
     MachineConfigNode { metadata, spec, status }
     MachineConfigNodeSpec { pool }
     PoolReference { name }
-    MachineConfigNodeStatus { internal_release_image, conditions }
+    MachineConfigNodeStatus { internal_release_image, conditions, observed_generation }
 }

@@ -1,5 +1,7 @@
 //! `release-in-use`: no release that the cluster still needs leaves it with an InternalReleaseImage.
 
+mod catalogs;
+
 use crate::breakglass::Step;
 use crate::bundle::{self, Bundle, Match};
 use crate::cluster::{Missing, Provenance, RenderedReleases};
@@ -26,6 +28,8 @@ pub const POLICY: Policy = Policy {
         FactKind::MachineConfigNodes,
         FactKind::MachineConfigPools,
         FactKind::MachineConfigs,
+        FactKind::CatalogSources,
+        FactKind::ClusterCatalogs,
     ],
     judge,
 };
@@ -58,6 +62,10 @@ fn judge(context: &Context<'_>, judgement: &mut Judgement) {
         let what = format!("{} leaves the cluster with {}", kept.name(), shown(&bundle.name));
         judgement
             .warn(FIELD, Text::new(what, format!("nothing runs it any more, but {}", kept.held_by(Retain::History))));
+    }
+    // What is refused anyway leaves nobody without operators.
+    if held.denied.is_empty() {
+        catalogs::warn(context, judgement, &removed, whole_object);
     }
     // Where all that could leave is held anyway, a missing fact changes nothing; nodes could name more that leaves.
     let all_denied = removed.iter().all(|bundle| held.denied.iter().any(|(known, _)| known.name == bundle.name));

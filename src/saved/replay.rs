@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::proofs::Proofs;
 use crate::catalog;
 use crate::cluster::Snapshot;
 use crate::cluster::origin::Origin;
@@ -20,6 +21,8 @@ use crate::problem::Problem;
 use crate::pullspec::Digest;
 use crate::release::{Attempt, AttemptEnd, Catalog, Component, Release, Source};
 use crate::settings::{PolicySettings, Settings};
+use crate::signature::Signatures;
+use crate::signatures::FromFiles;
 use crate::state::State;
 use crate::version::Version;
 
@@ -43,6 +46,9 @@ pub struct Replay {
     pub catalog: Catalog,
     /// What reading the release that the request wants came to.
     pub attempt: Option<Attempt>,
+    pub signatures: Arc<Signatures>,
+    /// What of them comes from files.
+    pub signature_files: FromFiles,
     pub settings: Settings,
     pub now: Timestamp,
     /// What is not as it was saved, or could not be read.
@@ -64,6 +70,7 @@ struct Document {
     releases: Vec<ReleaseOrigin>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     attempt: Option<SavedAttempt>,
+    signatures: Proofs,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
@@ -141,7 +148,7 @@ impl Replay {
     #[must_use]
     pub fn facts(&self) -> Facts<'_> {
         let facts = Facts::of(&self.snapshot, &self.catalog, &self.settings, self.now);
-        Facts { attempt: self.attempt.as_ref(), ..facts }
+        Facts { attempt: self.attempt.as_ref(), signatures: &self.signatures, ..facts }
     }
 
     /// Files by name; a text is written as it is.
@@ -159,6 +166,7 @@ impl Replay {
             facts: self.snapshot.origins(),
             releases: releases.iter().map(origin).collect(),
             attempt: self.attempt.as_ref().map(SavedAttempt::from),
+            signatures: Proofs::of(&self.signature_files, self.signatures.read_at()),
         };
         let entries: Vec<Value> = releases.into_iter().map(entry).collect();
         let request = String::from_utf8_lossy(&self.request).into_owned();
@@ -217,7 +225,17 @@ impl Replay {
             Catalog::new(releases)
         };
         let attempt = document.attempt.as_ref().and_then(SavedAttempt::attempt);
-        let mut replay = Self { request, snapshot, catalog, attempt, settings, now: document.now, problems };
+        let mut replay = Self {
+            request,
+            signatures: Arc::new(document.signatures.signatures(&snapshot)),
+            signature_files: document.signatures.files(),
+            snapshot,
+            catalog,
+            attempt,
+            settings,
+            now: document.now,
+            problems,
+        };
         let inputs = replay.inputs();
         if inputs != document.inputs {
             let what = format!("the inputs are not those that were saved: {inputs}, were {}", document.inputs);

@@ -73,6 +73,10 @@ impl Admit for Guard {
             Ok(judged) if !judged.verdict.wants.is_empty() => self.look_up(judged, &body, deadline).await,
             result => result,
         };
+        let result = match result {
+            Ok(judged) => self.ask_nodes(judged, &body, deadline).await,
+            bad => bad,
+        };
         match result {
             Ok(judged) => {
                 if let (Some(lookups), Some(digest)) = (&self.lookups, judged.verdict.look_for_components) {
@@ -114,6 +118,20 @@ impl Guard {
             judged.asked_again = true;
         }
         Ok(judged)
+    }
+
+    /// What the nodes' registries say, where a verdict hangs on it: not where another policy refuses anyway.
+    async fn ask_nodes(&self, judged: Judged, body: &[u8], deadline: Instant) -> Result<Judged, BadInput> {
+        let (Some(lookups), Some((policy, question))) = (&self.lookups, &judged.verdict.question) else {
+            return Ok(judged);
+        };
+        if judged.asked_again || judged.verdict.denials.iter().any(|denial| denial.policy != *policy) {
+            return Ok(judged);
+        }
+        let (cluster, registries) = (self.facts.snapshot(), &lookups.source);
+        let answers = registries.nodes.ask(&registries.access, &cluster, question, deadline - FOR_THE_ANSWER).await;
+        let cluster = Arc::new(Snapshot { node_registries: Some(answers), ..Snapshot::clone(&cluster) });
+        self.judge(body, &cluster, None, Timestamp::now())
     }
 
     fn judge(

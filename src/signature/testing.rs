@@ -1,9 +1,6 @@
 //! Keys, certificates and messages for tests, made as odd as a test needs them.
 
-use std::io::Write;
-
-use flate2::Compression;
-use flate2::write::{DeflateEncoder, ZlibEncoder};
+use flate2::{Compress, Compression, FlushCompress, Status};
 use pgp::composed::{KeyType, SecretKeyParamsBuilder, SignedKeyDetails, SignedPublicKey};
 use pgp::crypto::ecc_curve::ECCCurve;
 use pgp::crypto::hash::HashAlgorithm;
@@ -209,18 +206,12 @@ fn length(length: usize) -> Vec<u8> {
 
 /// An old-style packet without a length, as gpg writes it.
 pub fn compressed(algorithm: u8, packets: &[u8]) -> Vec<u8> {
-    let packed = match algorithm {
-        1 => {
-            let mut encoder = DeflateEncoder::new(vec![], Compression::default());
-            encoder.write_all(packets).unwrap();
-            encoder.finish().unwrap()
-        }
-        2 => {
-            let mut encoder = ZlibEncoder::new(vec![], Compression::default());
-            encoder.write_all(packets).unwrap();
-            encoder.finish().unwrap()
-        }
-        _ => packets.to_vec(),
-    };
+    let mut packed = packets.to_vec();
+    if matches!(algorithm, 1 | 2) {
+        packed = Vec::with_capacity(packets.len() + 1024);
+        let mut packer = Compress::new(Compression::default(), algorithm == 2);
+        let status = packer.compress_vec(packets, &mut packed, FlushCompress::Finish).unwrap();
+        assert_eq!(status, Status::StreamEnd);
+    }
     [&[0x83 | COMPRESSED << 2, algorithm], &*packed].concat()
 }

@@ -8,10 +8,12 @@ use serde_json::Value;
 
 use super::index::{Collection, Index, Key};
 use crate::cluster::{Fact, Missing, Provenance, Snapshot};
+use crate::objects::catalog::{CatalogSource, ClusterCatalog};
 use crate::objects::cluster_version::ClusterVersion;
 use crate::objects::internal_release_image::{InternalReleaseImage, MachineConfigNode};
 use crate::objects::machine_config::{Infrastructure, MachineConfig, MachineConfigPool};
 use crate::objects::mirrors::{ImageConfig, MirrorSet};
+use crate::objects::node::Node;
 use crate::objects::release_config_map::{ConfigMap, ReleaseConfigMap};
 use crate::projection::from_value;
 use crate::resource::{self, Resource};
@@ -41,6 +43,15 @@ pub(super) fn read(index: &Index, directory: &str, now: Timestamp) -> Read {
         image_config: reader.singleton(&resource::IMAGE_CONFIGS, from_value::<ImageConfig<'_>>),
         release_signatures: reader.release_signatures(),
         release_verification: reader.singleton(&resource::RELEASE_VERIFICATION, shared_config_map),
+        control_plane_nodes: match reader.collection(&resource::NODES, from_value::<Node<'_>>) {
+            Fact::Known(nodes, provenance) => {
+                Fact::Known(nodes.into_iter().filter(Node::control_plane).collect(), provenance)
+            }
+            fact => fact,
+        },
+        catalog_sources: reader.collection(&resource::CATALOG_SOURCES, from_value::<CatalogSource<'_>>),
+        cluster_catalogs: reader.collection(&resource::CLUSTER_CATALOGS, from_value::<ClusterCatalog<'_>>),
+        node_registries: None,
     };
     Read { snapshot, conflicts: reader.conflicts, remarks: reader.remarks }
 }

@@ -242,7 +242,7 @@ fn inspected(directory: &str) -> Option<&'static Resource> {
     let mut parts = directory.rsplit('/');
     let (plural, group, root, above) = (parts.next()?, parts.next()?, parts.next()?, parts.next());
     let place = |known: &&Resource| match known.namespace {
-        None => root == INSPECTED && known.group == group,
+        None => root == INSPECTED && directory_of(known) == group,
         Some(namespace) => above == Some("namespaces") && root == namespace && directory_of(known) == group,
     };
     resource::ALL.into_iter().filter(|known| known.plural == plural).find(place)
@@ -268,7 +268,7 @@ pub(super) fn worth_reading(file: &str, inspected_roots: &[&str]) -> bool {
         let parts: Vec<_> = file.strip_prefix(root).into_iter().flat_map(|rest| rest.split('/')).collect();
         match parts[..] {
             [INSPECTED, group, plural, _, ..] => {
-                return resource::ALL.into_iter().any(|known| known.group == group && known.plural == plural);
+                return resource::ALL.into_iter().any(|known| directory_of(known) == group && known.plural == plural);
             }
             ["namespaces", namespace, group, file, ..] => {
                 let plural = file.split('.').next().unwrap_or_default();

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cluster::{Fact, Snapshot};
+use crate::objects::catalog::{CatalogSource, ClusterCatalog};
 use crate::objects::cluster_version::ClusterVersion;
 use crate::objects::internal_release_image::{InternalReleaseImage, MachineConfigNode};
 use crate::objects::machine_config::{Infrastructure, MachineConfig, MachineConfigPool};
 use crate::objects::mirrors::{ImageConfig, MirrorSet};
+use crate::objects::node::Node;
 use crate::objects::release_config_map::{ConfigMap, ReleaseConfigMap};
 use crate::projection::from_text;
 use crate::resource::{self, Resource};
@@ -59,6 +61,34 @@ pub(super) fn machine_config_pools() -> Kind<MachineConfigPool<'static>> {
         resource: &resource::MACHINE_CONFIG_POOLS,
         project: |text| from_text::<MachineConfigPool<'_>>(text),
         put: |snapshot, fact| snapshot.machine_config_pools = map(fact, |pools| pools.values().cloned().collect()),
+    }
+}
+
+pub(super) fn catalog_sources() -> Kind<CatalogSource<'static>> {
+    Kind {
+        resource: &resource::CATALOG_SOURCES,
+        project: |text| from_text::<CatalogSource<'_>>(text),
+        put: |snapshot, fact| snapshot.catalog_sources = map(fact, |sources| sources.values().cloned().collect()),
+    }
+}
+
+pub(super) fn cluster_catalogs() -> Kind<ClusterCatalog<'static>> {
+    Kind {
+        resource: &resource::CLUSTER_CATALOGS,
+        project: |text| from_text::<ClusterCatalog<'_>>(text),
+        put: |snapshot, fact| snapshot.cluster_catalogs = map(fact, |catalogs| catalogs.values().cloned().collect()),
+    }
+}
+
+pub(super) fn control_plane_nodes() -> Kind<Node<'static>> {
+    Kind {
+        resource: &resource::NODES,
+        project: |text| from_text::<Node<'_>>(text),
+        put: |snapshot, fact| {
+            let of_control_plane =
+                |nodes: &Objects<Node<'static>>| nodes.values().filter(|node| node.control_plane()).cloned().collect();
+            snapshot.control_plane_nodes = map(fact, of_control_plane);
+        },
     }
 }
 

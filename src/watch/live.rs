@@ -43,7 +43,7 @@ pub async fn live_read(client: &Client, deadline: Instant) -> LiveFacts {
 
 /// Reads every fact once, for a command that does not watch.
 pub async fn read_once(client: &Client, deadline: Instant) -> Snapshot {
-    let (live, image, nodes, infrastructure, signatures, verification) = tokio::join!(
+    let (live, image, machine_config_nodes, infrastructure, signatures, verification) = tokio::join!(
         live_read(client, deadline),
         read(client, kind::internal_release_image(), deadline),
         read(client, kind::machine_config_nodes(), deadline),
@@ -51,7 +51,10 @@ pub async fn read_once(client: &Client, deadline: Instant) -> Snapshot {
         read(client, kind::release_signatures(), deadline),
         read(client, kind::release_verification(), deadline),
     );
-    let (digest_mirrors, tag_mirrors, content_sources, image_config) = tokio::join!(
+    let (nodes, catalog_sources, cluster_catalogs, digest_mirrors, tag_mirrors, content_sources, image_config) = tokio::join!(
+        read(client, kind::control_plane_nodes(), deadline),
+        read(client, kind::catalog_sources(), deadline),
+        read(client, kind::cluster_catalogs(), deadline),
         read(client, kind::image_digest_mirror_sets(), deadline),
         read(client, kind::image_tag_mirror_sets(), deadline),
         read(client, kind::image_content_source_policies(), deadline),
@@ -64,7 +67,10 @@ pub async fn read_once(client: &Client, deadline: Instant) -> Snapshot {
         ..Snapshot::nothing("not read")
     };
     image(&mut snapshot);
+    machine_config_nodes(&mut snapshot);
     nodes(&mut snapshot);
+    catalog_sources(&mut snapshot);
+    cluster_catalogs(&mut snapshot);
     infrastructure(&mut snapshot);
     digest_mirrors(&mut snapshot);
     tag_mirrors(&mut snapshot);

@@ -50,7 +50,8 @@ fn a_snapshot_of_the_cluster_gives_the_same_verdict_again() {
     let now = "2026-11-30T00:00:00Z";
     let form = ["upgrade", "--to-image", &site.unlisted.image];
     let (code, text) = run(&[&["snapshot", saved, "--now", now][..], &from, &form].concat());
-    assert_eq!(code, Some(0), "{text}");
+    // 3 where the rights leave something out: that is unknown to the server and to the snapshot alike.
+    assert!(matches!(code, Some(0 | 3)), "{code:?}: {text}");
     assert!(text.contains("machineconfigs.machineconfiguration.openshift.io: 2 objects"), "{text}");
     for file in std::fs::read_dir(saved).unwrap() {
         let path = file.unwrap().path();

@@ -338,7 +338,11 @@ impl Proof {
 impl Proof {
     /// From here on the API server stores anything, so that conditions meet what today's CRDs refuse.
     fn open_schemas(&self) {
-        for name in ["clusterversions.config.openshift.io", "internalreleaseimages.machineconfiguration.openshift.io"] {
+        for name in [
+            "clusterversions.config.openshift.io",
+            "internalreleaseimages.machineconfiguration.openshift.io",
+            "imagedigestmirrorsets.config.openshift.io",
+        ] {
             let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
             let mut crd = self.api.get(&path).expect("a CRD");
             for version in crd["spec"]["versions"].as_array_mut().expect("versions") {

@@ -9,8 +9,8 @@ use airgate::files::document::from_yaml;
 use crate::server::eventually;
 use crate::testbed::Testbed;
 
-/// The resource, and the real manifest that defines it.
-const CRDS: [(&str, &str); 10] = [
+/// The resource, and the manifest of openshift/api that defines it; others come from elsewhere, and our own serve.
+const CRDS: [(&str, &str); 12] = [
     ("clusterversions", "0000_00_cluster-version-operator_01_clusterversions-CustomNoUpgrade.crd.yaml"),
     (IRI, "0000_80_machine-config_01_internalreleaseimages-SelfManagedHA.crd.yaml"),
     ("machineconfignodes", "0000_80_machine-config_01_machineconfignodes-SelfManagedHA-CustomNoUpgrade.crd.yaml"),
@@ -21,6 +21,8 @@ const CRDS: [(&str, &str); 10] = [
     ("imagetagmirrorsets", "0000_10_config-operator_01_imagetagmirrorsets.crd.yaml"),
     ("imagecontentsourcepolicies", "0000_10_config-operator_01_imagecontentsourcepolicies.crd.yaml"),
     ("images", "0000_10_config-operator_01_images.crd.yaml"),
+    ("catalogsources", ""),
+    ("clustercatalogs", ""),
 ];
 const IRI: &str = "internalreleaseimages";
 
@@ -43,16 +45,17 @@ impl CrdSet {
 
     fn manifest(&self, resource: &str) -> String {
         let path = match self {
-            Self::Real(dir) => {
-                let (_, file) = CRDS.iter().find(|(name, _)| *name == resource).expect("a resource of the list");
-                dir.join(file)
-            }
-            Self::Minimal => {
+            Self::Real(dir) if !real_manifest(resource).is_empty() => dir.join(real_manifest(resource)),
+            Self::Real(_) | Self::Minimal => {
                 Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/crds").join(resource).with_extension("yaml")
             }
         };
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()))
     }
+}
+
+fn real_manifest(resource: &str) -> &'static str {
+    CRDS.iter().find(|(name, _)| *name == resource).expect("a resource of the list").1
 }
 
 impl Testbed {

@@ -105,5 +105,77 @@ impl Proof {
         let mut going = holds;
         going["metadata"]["deletionTimestamp"] = "2026-11-30T12:00:00Z".into();
         self.check_edits(images, going, [(releases(&[&third]), &[]), (json!({"metadata": {"finalizers": null}}), &[])]);
+        self.mirror_edits();
+    }
+
+    fn mirror_edits(&mut self) {
+        let metadata = |name: &str| json!({"name": name});
+        let unguarded = [
+            json!({"metadata": {"labels": {"a": "b"}}}),
+            json!({"metadata": {"annotations": {"a": "b"}}}),
+            json!({"metadata": {"finalizers": ["test.example/stays"]}}),
+        ];
+        let rule = json!({"source": "quay.io/ocp", "mirrors": ["mirror.example.test/ocp"]});
+        for (group, kind, resource, field, webhook) in [
+            (
+                "config.openshift.io/v1",
+                "ImageDigestMirrorSet",
+                "imagedigestmirrorsets",
+                "imageDigestMirrors",
+                "imagedigestmirrorset.airgate.io",
+            ),
+            (
+                "config.openshift.io/v1",
+                "ImageTagMirrorSet",
+                "imagetagmirrorsets",
+                "imageTagMirrors",
+                "imagetagmirrorset.airgate.io",
+            ),
+            (
+                "operator.openshift.io/v1alpha1",
+                "ImageContentSourcePolicy",
+                "imagecontentsourcepolicies",
+                "repositoryDigestMirrors",
+                "imagecontentsourcepolicy.airgate.io",
+            ),
+        ] {
+            let object = json!({"apiVersion": group, "kind": kind, "metadata": metadata("a"), "spec": {field: [rule]}});
+            let asked: &[&str] = &[webhook];
+            let [labels, annotations, finalizers] = unguarded.clone();
+            self.check_edits(
+                &format!("/apis/{group}/{resource}"),
+                object,
+                [
+                    (labels, &[]),
+                    (annotations, &[]),
+                    (finalizers, &[]),
+                    (json!({"spec": {field: [rule]}}), &[]),
+                    (json!({"metadata": {"annotations": {"airgate.io/override": "{}"}}}), &[OVERRIDE]),
+                    (json!({"spec": {field: []}}), asked),
+                    (json!({"spec": {field: [rule, {"source": "quay.io", "mirrors": ["a.example.test"]}]}}), asked),
+                ],
+            );
+        }
+        let registries = json!({"blockedRegistries": ["a.example.test"], "insecureRegistries": ["b.example.test"]});
+        let config = json!({"apiVersion": "config.openshift.io/v1", "kind": "Image", "metadata": metadata("cluster"),
+            "spec": {"registrySources": registries, "additionalTrustedCA": {"name": "ca"}}});
+        let asked: &[&str] = &["imageconfig.airgate.io"];
+        let edit = |registries: Value| json!({"spec": {"registrySources": registries}});
+        let [labels, annotations, finalizers] = unguarded;
+        self.check_edits(
+            "/apis/config.openshift.io/v1/images",
+            config,
+            [
+                (labels, &[]),
+                (annotations, &[]),
+                (finalizers, &[]),
+                (edit(registries), &[]),
+                (json!({"spec": {"externalRegistryHostnames": ["r.example.test"]}}), &[]),
+                (edit(json!({"containerRuntimeSearchRegistries": ["r.example.test"]})), &[]),
+                (edit(json!({"blockedRegistries": null})), asked),
+                (edit(json!({"insecureRegistries": ["a.example.test"]})), asked),
+                (json!({"spec": {"additionalTrustedCA": null}}), asked),
+            ],
+        );
     }
 }

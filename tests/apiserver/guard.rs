@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use crate::api::{Answer, Api, IMAGE, IMAGES, VERSION};
 use crate::crds::CrdSet;
 use crate::objects::{
-    Release, cluster_version, internal_release_image, machine_config_node, machine_config_pool, rendered_machine_config,
+    Release, cluster_version, control_plane_node, internal_release_image, machine_config_node, machine_config_pool,
+    rendered_machine_config,
 };
 use crate::server::{eventually, free_port};
 use crate::testbed::Testbed;
@@ -22,7 +23,10 @@ use crate::testbed::Testbed;
 /// Who airgate is for the API server, as the printed binding has it.
 pub const IDENTITY: &str = "system:serviceaccount:openshift-airgate:airgate";
 const POOLS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigpools";
-const NODES: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfignodes";
+pub const NODES: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfignodes";
+const INFRASTRUCTURE: &str = "/apis/config.openshift.io/v1/infrastructures/cluster";
+const CATALOG_SOURCES: &str = "/apis/operators.coreos.com/v1alpha1/namespaces/openshift-marketplace/catalogsources";
+pub const CORE_NODES: &str = "/api/v1/nodes";
 
 static SHARED: LazyLock<Mutex<Guard>> = LazyLock::new(|| {
     let testbed = Testbed::start();
@@ -115,6 +119,9 @@ impl Guard {
             "spec": {"registrySources": {"blockedRegistries": ["registry.example:5000"]}}});
         guard.testbed.command(["apply", "-f", "-"]).stdin(blocked.to_string()).run().success();
         guard.testbed.kubectl(["create", "serviceaccount", "airgate", "-n", namespace]).success();
+        guard
+            .testbed
+            .put(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "openshift-marketplace"}}));
         let printed = from_yaml(&guard.airgate(&["manifests"])).expect("YAML from airgate manifests");
         let rights: Vec<Value> =
             printed.into_iter().filter(|object| object["kind"] != "ValidatingWebhookConfiguration").collect();
@@ -176,13 +183,13 @@ impl Guard {
         if self.cache {
             command.arg("--cache-dir").arg(self.testbed.dir().join("cache"));
         }
-        if let Some(config) = &self.config {
-            let path = self.testbed.dir().join("airgate.config");
-            let mut file = json!({"apiVersion": "airgate.io/v1alpha1", "kind": "Config"});
-            json_patch::merge(&mut file, config);
-            fs::write(&path, file.to_string()).expect("write airgate's config");
-            command.arg("--config").arg(path);
-        }
+        let path = self.testbed.dir().join("airgate.config");
+        // Nothing is signed here, and most tests are about something else.
+        let mut file = json!({"apiVersion": "airgate.io/v1alpha1", "kind": "Config",
+            "policies": {"release-signature": {"mode": "off"}}});
+        json_patch::merge(&mut file, self.config.as_ref().unwrap_or(&json!({})));
+        fs::write(&path, file.to_string()).expect("write airgate's config");
+        command.arg("--config").arg(path);
         let log = self.testbed.dir().join("airgate.log");
         self.airgate = Some(self.testbed.spawn(&mut command, &log));
         eventually("airgate is ready", || {
@@ -282,9 +289,25 @@ impl Guard {
             self.set(CONFIGS, &rendered, &rendered_machine_config(&rendered, &site.current));
             self.set(POOLS, pool, &machine_config_pool(pool, &rendered, &rendered));
         }
+        self.only_one_node();
         self.set(NODES, "master-0", &machine_config_node("master-0", "master", held));
+        self.set(CORE_NODES, "master-0", &control_plane_node("master-0", "127.0.0.1"));
         self.set_version(&cluster_version(&[site.current.history("Completed"), site.before.history("Completed")]));
         self.synced();
+    }
+
+    /// Takes away what a test added beside the one node, and the way to the nodes' registries.
+    fn only_one_node(&self) {
+        for collection in [NODES, CORE_NODES] {
+            let nodes = self.api.get(collection).unwrap_or_default();
+            for node in nodes["items"].as_array().into_iter().flatten() {
+                let name = node["metadata"]["name"].as_str().expect("a name");
+                if name != "master-0" {
+                    self.api.delete(&format!("{collection}/{name}"));
+                }
+            }
+        }
+        self.api.delete(INFRASTRUCTURE);
     }
 
     /// Takes the InternalReleaseImage away in the only way there is: when nothing needs it.
@@ -328,9 +351,13 @@ impl Guard {
 
     /// Waits until airgate's watches have seen what is stored now.
     pub fn synced(&self) {
-        for (path, resource) in
-            [(VERSION, "clusterversions"), (POOLS, "machineconfigpools"), (NODES, "machineconfignodes")]
-        {
+        for (path, resource) in [
+            (VERSION, "clusterversions"),
+            (POOLS, "machineconfigpools"),
+            (NODES, "machineconfignodes"),
+            (CORE_NODES, "nodes"),
+            (CATALOG_SOURCES, "catalogsources"),
+        ] {
             let newest = newest(&self.api.get(path).unwrap_or_default());
             eventually(&format!("airgate has seen {resource} {newest}"), || {
                 let status = self.statusz();

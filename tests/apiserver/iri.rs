@@ -89,7 +89,7 @@ fn a_release_that_nothing_needs_may_go_after_a_look_at_the_cluster_as_it_is() {
     exit 0, HTTP 200, stored
     internalreleaseimage.machineconfiguration.openshift.io/cluster patched
     audit: internalreleaseimage.airgate.io bundle-change: pass (facts: ClusterVersion from live read, N s old; MachineConfigNodes from watch, N s old)
-    audit: internalreleaseimage.airgate.io release-in-use: pass (facts: MachineConfigNodes from watch, N s old; ClusterVersion from live read, N s old; MachineConfigPools from live read, N s old; rendered MachineConfigs from live read, N s old)
+    audit: internalreleaseimage.airgate.io release-in-use: pass (facts: MachineConfigNodes from watch, N s old; ClusterVersion from live read, N s old; MachineConfigPools from live read, N s old; rendered MachineConfigs from live read, N s old; CatalogSources from watch, N s old; ClusterCatalogs from watch, N s old)
     ");
     let asked: Vec<String> = guard.testbed.audit_events()[seen..]
         .iter()
@@ -121,7 +121,7 @@ fn a_release_of_the_past_stays_unless_only_what_is_in_use_is_retained() {
     Warning: release-in-use: 4.18.12 leaves the cluster with ocp-release-bundle-4.18.12-x86_64: nothing runs it any more, but a rollback would go to it
     internalreleaseimage.machineconfiguration.openshift.io/cluster patched
     audit: internalreleaseimage.airgate.io bundle-change: pass (facts: ClusterVersion from live read, N s old; MachineConfigNodes from watch, N s old)
-    audit: internalreleaseimage.airgate.io release-in-use: warn: 4.18.12 leaves the cluster with ocp-release-bundle-4.18.12-x86_64: nothing runs it any more, but a rollback would go to it (facts: MachineConfigNodes from watch, N s old; ClusterVersion from live read, N s old; MachineConfigPools from live read, N s old; rendered MachineConfigs from live read, N s old)
+    audit: internalreleaseimage.airgate.io release-in-use: warn: 4.18.12 leaves the cluster with ocp-release-bundle-4.18.12-x86_64: nothing runs it any more, but a rollback would go to it (facts: MachineConfigNodes from watch, N s old; ClusterVersion from live read, N s old; MachineConfigPools from live read, N s old; rendered MachineConfigs from live read, N s old; CatalogSources from watch, N s old; ClusterCatalogs from watch, N s old)
     ");
     let all = kubectl(&guard, ["delete", "internalreleaseimage/cluster"]);
     assert_eq!((all.code, all.changed), (Some(403), false), "{}", all.transcript());

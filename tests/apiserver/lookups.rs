@@ -202,11 +202,11 @@ fn an_image_by_digest_is_judged_by_what_the_mirror_holds() {
       why:   4.19.9 says which versions it can be reached from; of 4.18 these are 4.18.19, 4.18.20 (read from MIRROR/mirror/openshift/release-images N s ago, digest verified).
       works: go to 4.18.20 first, it is on this site and 4.18.12 is on its list:
              oc adm upgrade --allow-explicit-upgrade --to-image quay.example/openshift-release-dev/ocp-release@sha256:2222222222222222222222222222222222222222222222222222222222222222
-      rule:  upgrade-path (airgate policies explain upgrade-path; it also tells the way out in an emergency)
+      rule:  upgrade-path (airgate policies explain upgrade-path); in an emergency: airgate override --help
     4.19.9 is a multi payload and the cluster is amd64.
       why:   the cluster's own release sha256:1111111111111111111111111111111111111111111111111111111111111111 is for amd64; moving to multi and to another version are two steps, and the first stays at the current version.
       works: migrate first, then upgrade: oc adm upgrade --to-multi-arch
-      rule:  release-identity (airgate policies explain release-identity; it also tells the way out in an emergency)
+      rule:  release-identity (airgate policies explain release-identity); in an emergency: airgate override --help
     "#);
     let child = site.upgrade(&unlisted.shards[0]).failure();
     assert!(child.contains("is the payload of one architecture"), "{child}");

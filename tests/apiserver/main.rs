@@ -32,6 +32,7 @@ mod kubectl;
 mod live;
 #[cfg(test)]
 mod lookups;
+mod node_registry;
 #[cfg(test)]
 mod objects;
 #[cfg(test)]
@@ -46,6 +47,7 @@ mod platform;
 mod push;
 #[cfg(test)]
 mod race;
+mod ready;
 #[cfg(test)]
 #[expect(dead_code, reason = "the tests of registries use the rest")]
 #[path = "../registry/real.rs"]
@@ -60,6 +62,8 @@ mod rollout;
 mod server;
 #[cfg(test)]
 mod shipped_policy;
+#[cfg(test)]
+mod signatures;
 #[cfg(test)]
 mod status;
 #[cfg(test)]

@@ -68,6 +68,18 @@ pub fn machine_config_node(name: &str, pool: &str, releases: &[&Release]) -> Val
     })
 }
 
+/// A control-plane Node that is Ready and has this address.
+pub fn control_plane_node(name: &str, address: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": name, "labels": {"node-role.kubernetes.io/control-plane": "", "node-role.kubernetes.io/master": ""}},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}],
+            "addresses": [{"type": "InternalIP", "address": address}],
+        },
+    })
+}
+
 /// A MachineConfigPool whose nodes run one rendered config and move to another.
 pub fn machine_config_pool(name: &str, running: &str, wanted: &str) -> Value {
     json!({

@@ -25,6 +25,11 @@ fn the_printed_rights_are_enough_and_no_more() {
         check(&guard, &format!("{verb} clusterversions.config.openshift.io"), true);
     }
     check(&guard, "create events -n default", true);
+    check(&guard, "list nodes", true);
+    let of_registries = "secrets/internal-release-image-registry-auth -n openshift-machine-config-operator";
+    check(&guard, &format!("get {of_registries}"), true);
+    check(&guard, &format!("list {of_registries}"), false);
+    check(&guard, "get controllerconfigs.machineconfiguration.openshift.io/machine-config-controller", true);
     for question in [
         "create events -n kube-system",
         "patch events -n default",
@@ -32,6 +37,9 @@ fn the_printed_rights_are_enough_and_no_more() {
         "delete internalreleaseimages.machineconfiguration.openshift.io",
         "patch machineconfigpools.machineconfiguration.openshift.io",
         "get secrets -n openshift-machine-config-operator",
+        "get secrets/internal-release-image-tls -n openshift-machine-config-operator",
+        "list controllerconfigs.machineconfiguration.openshift.io",
+        "update nodes",
         "get pods -n openshift-airgate",
         "update validatingwebhookconfigurations",
         "impersonate users",

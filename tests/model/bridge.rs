@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use airgate::cluster::{Fact, Provenance, Snapshot};
 use airgate::engine::{self, Facts, Judged};
+use airgate::policies::POLICIES;
 use airgate::pullspec::Digest;
 use airgate::release::{Catalog, Release, Source};
 use airgate::settings::Settings;
@@ -12,6 +13,7 @@ use airgate::version::Version;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use crate::generate::POLICY_IDS;
 use crate::reference::{Answer, Outcome};
 use crate::world::{self, Bundle, CatalogEntry, ClusterVersion, Iri, Kind, NOW, Request, Seen, Target, Thing, World};
 
@@ -201,7 +203,7 @@ fn snapshot(world: &World, now: Timestamp) -> Snapshot {
     const CONFIG: &str = "config.openshift.io/v1";
     let list = |api: &str, kind: &str, items: Vec<Value>| json!({"apiVersion": api, "kind": kind, "items": items});
     let mut documents = vec![];
-    let mut absent = vec![];
+    let mut absent = ["catalogsources", "clustercatalogs"].map(str::to_owned).to_vec();
     let mut add = |seen: &Seen<()>, resource: &str, document: Option<Value>| match seen {
         Seen::Absent => absent.push(resource.to_owned()),
         _ => documents.extend(document),
@@ -295,7 +297,9 @@ fn catalog(entries: &[CatalogEntry], now: Timestamp) -> Catalog {
 
 fn settings(settings: &world::Settings) -> Settings {
     let name = |debug: String| debug.to_lowercase();
-    let policies: serde_json::Map<String, Value> = settings
+    // What the model does not know has cases of its own.
+    let unknown = POLICIES.iter().filter(|policy| !POLICY_IDS.contains(&policy.id));
+    let mut policies: serde_json::Map<String, Value> = settings
         .policies
         .iter()
         .map(|(id, (mode, on_unknown))| {
@@ -304,6 +308,7 @@ fn settings(settings: &world::Settings) -> Settings {
             ((*id).to_owned(), json!({"mode": mode, "onUnknown": on_unknown}))
         })
         .collect();
+    policies.extend(unknown.map(|policy| (policy.id.to_owned(), json!({"mode": "off"}))));
     let retain = match settings.retain {
         world::Retain::InUse => "in-use",
         world::Retain::Rollback => "rollback",

@@ -16,9 +16,8 @@ use airgate::pullspec::{Digest, Repository};
 use airgate::registry::{Access, Read, Registry, Unread};
 use tokio::time::Instant;
 
-use crate::testing;
+use crate::testing::{LIST, Store, V2S2, base, payload};
 use server::{Fake, Setup};
-use testing::{LIST, Store, V2S2, base, payload};
 
 pub const PATH: &str = "ocp/release";
 /// Far beyond what anything takes on the slowest machine.

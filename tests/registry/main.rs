@@ -1,15 +1,15 @@
-//! Reading release images from registries: a real docker-registry with skopeo as the second opinion, and one in this
-//! process that misbehaves on request.
+//! Reading release images from registries: on a registry that misbehaves on request, and on a real docker-registry with
+//! skopeo as the second opinion.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test stops where it fails")]
 
 mod copies;
 mod faults;
 mod images;
+mod info;
 mod mirrors;
 mod missing;
 mod oracle;
 mod push;
-mod reading;
 mod reads;
 mod real;
 #[expect(dead_code, reason = "the tests of what the repository promises use the rest")]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::copies::assert_read;
 use crate::images::{Form, Recipe};
-use crate::reading::{ca_bundle, info};
+use crate::info::{ca_bundle, info};
 use crate::real::{Options, Registry};
 use crate::skopeo::Skopeo;
 

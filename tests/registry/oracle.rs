@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::images::{Image, Manifest};
-use crate::reading::{ca_bundle, info};
+use crate::info::{ca_bundle, info};
 use crate::real::{Options, Registry};
 use crate::testing::{LIST, OCI, OCI_INDEX, V2S2, sha256};
 

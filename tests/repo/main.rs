@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod architecture;
 #[cfg(test)]
+mod audit;
+#[cfg(test)]
 mod cases;
 #[cfg(test)]
 mod cli;
@@ -18,6 +20,8 @@ mod override_step;
 mod releases;
 #[cfg(test)]
 mod run;
+#[cfg(test)]
+mod signatures;
 #[cfg(test)]
 mod snapshot;
 #[cfg(test)]

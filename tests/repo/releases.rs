@@ -219,7 +219,9 @@ fn references_of_every_kind_at_once() {
     let (bare, document) = info(&["--releases", &kept, &site.single]);
     assert_eq!((bare.code, &document["releases"][0]["version"]), (0, &json!("4.18.20")), "a digest alone will do");
     let inspect = airgate(&["release", "inspect", &kept]);
-    for part in ["4.19.9", &site.list, "4.18.20, 4.19.8 (2)", "multi", "(verified)", "does not verify signatures"] {
+    for part in
+        ["4.19.9", &site.list, "4.18.20, 4.19.8 (2)", "multi", "(verified)", "signature:    unknown (there is no key"]
+    {
         assert!(inspect.stdout.contains(part), "{part}: {}", inspect.stdout);
     }
     let yaml = airgate(&["release", "info", "-o", "yaml", &converted]);
@@ -309,4 +311,48 @@ fn a_payload_on_site_decides_an_upgrade() {
         assert_eq!(output.code, code, "{}{}", output.stdout, output.stderr);
         assert!(output.stdout.contains(part) && !output.stdout.contains("not verified"), "{}", output.stdout);
     }
+}
+
+/// The sample's releases are signed by the key that its cluster has.
+#[test]
+fn the_signature_of_a_release_is_told() {
+    let digest = "sha256:fadc51d23179355edf2c44c012450ecf19e72f45f5baa4578f616493954adb74";
+    let sources = ["--releases", "policies/sample/releases", digest];
+    let signature = |more: &[&str]| {
+        let (output, document) = info(&[&sources[..], more].concat());
+        assert_eq!(output.code, 0, "{}", output.stderr);
+        document["releases"][0]["signature"].clone()
+    };
+    let valid = signature(&["--state", "policies/sample/state"]);
+    assert_eq!((&valid["status"], &valid["release"]), (&json!("valid"), &json!("4.21.12 for amd64")), "{valid}");
+    assert_eq!(valid["key"].as_str().map(str::len), Some(40), "{valid}");
+
+    let keys = "policies/sample/state/configmaps.yaml";
+    let root = tempfile::tempdir().unwrap();
+    let config = root.path().join("config.yaml");
+    let text = "apiVersion: airgate.io/v1alpha1\nkind: Config\nreleaseRepositories: [registry.example/elsewhere]\n";
+    fs::write(&config, text).unwrap();
+    let elsewhere = signature(&["--state", "policies/sample/state", "--config", config.to_str().unwrap()]);
+    assert_eq!((&elsewhere["status"], &elsewhere["release"]), (&json!("valid"), &Value::Null), "{elsewhere}");
+    assert!(elsewhere["note"].as_str().unwrap().contains("proves the digest only"), "{elsewhere}");
+
+    let map = fs::read_to_string(keys).unwrap();
+    let (head, signatures) = map.split_once("- metadata:\n    name: mirrored").unwrap();
+    let (state, releases) = (root.path().join("state"), root.path().join("releases"));
+    fs::create_dir_all(&state).unwrap();
+    fs::create_dir_all(&releases).unwrap();
+    fs::write(state.join("configmaps.yaml"), head).unwrap();
+    let missing = signature(&["--state", state.to_str().unwrap()]);
+    assert_eq!(missing["status"], "missing", "{missing}");
+    // Of another digest's signature: found under this one, and no proof.
+    let other = "2c4561d010718b8eae013edb48ce7003907ec3ab0597a301d197bf8239f9ff10";
+    let hex = digest.trim_start_matches("sha256:");
+    let swapped = signatures.replace(hex, "00").replace(other, hex);
+    fs::write(state.join("configmaps.yaml"), format!("{head}- metadata:\n    name: mirrored{swapped}")).unwrap();
+    let invalid = signature(&["--state", state.to_str().unwrap()]);
+    assert_eq!(invalid["status"], "invalid", "{invalid}");
+    assert!(invalid["note"].as_str().unwrap().contains("another image"), "{invalid}");
+    let unknown = signature(&[]);
+    assert_eq!(unknown["status"], "unknown", "{unknown}");
+    assert!(unknown["note"].as_str().unwrap().contains("no key"), "{unknown}");
 }

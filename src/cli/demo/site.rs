@@ -14,9 +14,11 @@ macro_rules! sample {
 
 const FILES: &[(&str, &str)] = sample![
     "state/clusterversion.yaml",
+    "state/configmaps.yaml",
     "state/infrastructure.yaml",
     "state/internalreleaseimage.yaml",
     "state/machineconfignodes.yaml",
+    "state/nodes.yaml",
     "state/machineconfigpools.yaml",
     "state/machineconfigs.yaml",
     "releases/catalog.yaml",

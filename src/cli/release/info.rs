@@ -6,6 +6,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::Format;
+use super::signature::{Signature, Signed};
 use crate::catalog::{Finding, Outcome, Standing};
 use crate::cli::output::{Colour, line, paint};
 use crate::problem::Problem;
@@ -34,20 +35,11 @@ struct Shown<'a> {
     notes: Vec<String>,
 }
 
-#[derive(Serialize)]
-struct Signature {
-    status: &'static str,
-    note: &'static str,
-}
-
-const SIGNATURE: Signature =
-    Signature { status: "unknown", note: "this version of airgate does not verify signatures" };
-
-pub fn print(read: Vec<(&str, Outcome)>, format: Format) -> Result<Vec<Problem>> {
+pub fn print(read: Vec<(&str, Outcome)>, signed: &Signed, format: Format) -> Result<Vec<Problem>> {
     let mut releases = vec![];
     let mut problems: Vec<Problem> = vec![];
     for (reference, outcome) in read {
-        releases.extend(outcome.findings.iter().map(|finding| shown(reference, finding)));
+        releases.extend(outcome.findings.iter().map(|finding| shown(reference, finding, signed)));
         for problem in outcome.problems {
             if !problems.contains(&problem) {
                 problems.push(problem);
@@ -67,7 +59,7 @@ pub fn print(read: Vec<(&str, Outcome)>, format: Format) -> Result<Vec<Problem>>
     Ok(problems)
 }
 
-fn shown<'a>(reference: &'a str, finding: &Finding) -> Shown<'a> {
+fn shown<'a>(reference: &'a str, finding: &Finding, signed: &Signed) -> Shown<'a> {
     let digest = match finding.standing {
         Standing::Named(digest) | Standing::Shard(digest) => Some(digest.to_string()),
         Standing::Converted { .. } | Standing::NoManifest => None,
@@ -90,7 +82,7 @@ fn shown<'a>(reference: &'a str, finding: &Finding) -> Shown<'a> {
             .map(|all| all.iter().map(|component| component.image.clone()).collect()),
         source: finding.source.name.to_string(),
         verified: finding.source.verified,
-        signature: SIGNATURE,
+        signature: signed.of(finding),
         notes,
     }
 }

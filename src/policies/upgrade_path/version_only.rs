@@ -3,6 +3,7 @@
 use super::{FIELD, PathStep};
 use crate::cluster::Missing;
 use crate::policy::{Asks, Judgement};
+use crate::release::Release;
 use crate::text::{Text, counted, shown};
 use crate::version::Version;
 
@@ -71,6 +72,12 @@ impl PathStep<'_, '_> {
                 let text = text.works(format!("not by image either: {}", refusal.text.line()));
                 refusal.text.works.into_iter().fold(text, Text::works)
             }
+            (Err(0), _) if !self.signed(version).is_empty() => {
+                let text = text.works(format!(
+                    "by its release signature this image is {version}; if it was mirrored too, ask for it by image:"
+                ));
+                self.signed(version).into_iter().take(3).fold(text, Text::works)
+            }
             (Err(0), _) => text
                 .works(format!("mirror {version} to this site and ask by image{}:", self.contradiction_of(version)))
                 .works("oc adm upgrade --allow-explicit-upgrade --to-image REPOSITORY@sha256:DIGEST"),
@@ -115,6 +122,20 @@ impl PathStep<'_, '_> {
             return judgement.deny(FIELD, text, self.upgrade.steps());
         }
         self.migrate_to_multi(&version, judgement);
+    }
+
+    /// The commands for the payloads that a release signature proves to be of this version, and that may fit the cluster.
+    fn signed(&self, version: &Version) -> Vec<String> {
+        let context = self.context;
+        let ours = self.upgrade.current_release().and_then(Release::single_architecture);
+        let fits = |architecture: &str| match ours {
+            _ if self.upgrade.multi() => architecture == "multi",
+            Some(ours) => architecture == ours,
+            None => true,
+        };
+        let signed = context.signatures.of_version(version, &context.settings.release_repositories(), context.now);
+        let fitting = signed.into_iter().filter(|(_, architecture)| fits(architecture));
+        fitting.map(|(digest, _)| self.upgrade.command(digest)).collect()
     }
 
     /// What sources disagree about that would be of this version; empty where they do not.

@@ -107,13 +107,19 @@ fn the_sample_site_on_one_screen() {
 
     UPGRADES
       from 4.21.9, out of 6 releases on this site
-      4.22.3 possible
+      4.22.3 possible, with a warning
+          release-signature: whether this release is signed cannot be judged: no
+          signatures were looked for
           oc adm upgrade --allow-explicit-upgrade --to-image registry.example:5000/ocp/release@sha256:00f9c54494b47ae60a081b3f7f81224b988d2d562bbedeee8218fc24e03b8e81
-      4.21.12 possible
+      4.21.12 possible, with a warning
+          release-signature: whether this release is signed cannot be judged: no
+          signatures were looked for
           oc adm upgrade --allow-explicit-upgrade --to-image registry.example:5000/ocp/release@sha256:fadc51d23179355edf2c44c012450ecf19e72f45f5baa4578f616493954adb74
       4.21.7 possible as a way back
           upgrade-path: going back from 4.21.9 to 4.21.7, the release before it:
           supported within a minor version as a way out, not as a place to stay
+          release-signature: whether this release is signed cannot be judged: no
+          signatures were looked for
           oc adm upgrade --allow-explicit-upgrade --to-image registry.example:5000/ocp/release@sha256:2c4561d010718b8eae013edb48ce7003907ec3ab0597a301d197bf8239f9ff10
       4.23.1 through 4.22.3; first:
           oc adm upgrade --allow-explicit-upgrade --to-image registry.example:5000/ocp/release@sha256:00f9c54494b47ae60a081b3f7f81224b988d2d562bbedeee8218fc24e03b8e81
@@ -211,6 +217,8 @@ fn a_half_done_update_and_what_its_nodes_say() {
           override of upgrade-path used by (case 1): 4.23.1 does not list 4.21.9,
           the newest version that was completed: the update to 4.22.3 was refused,
           so nodes still run 4.21.9
+          release-signature: whether this release is signed cannot be judged: no
+          signatures were looked for
           oc adm upgrade --allow-explicit-upgrade --to-image registry.example:5000/ocp/release@sha256:290d50fbfd9114b10d676eec5455daa21fa924f8745dc277a0a8de020406b47c
       not from here: 4.22.0, 4.21.12, 4.21.9, 4.21.7
           airgate check upgrade --to-image PULLSPEC    # says why

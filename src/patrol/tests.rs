@@ -1,10 +1,13 @@
-use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
 
-use super::conflict::Detector;
 use super::*;
+use crate::breakglass;
 use crate::cluster::Snapshot;
+use crate::engine::Facts;
 use crate::release::Catalog;
 use crate::release::tests::{digest, release};
+use crate::settings::ServerMode;
 use crate::state::State;
 
 const NOW: &str = "2026-12-01T12:00:00Z";
@@ -205,4 +208,39 @@ fn steps_that_undo_each_other_are_seen_in_either_order() {
         text(&asked)
     );
     assert!(!text(&taken_up).contains("--clear"), "{}", text(&taken_up));
+}
+
+fn write(dir: &Path, file: &str, value: &Value) {
+    fs::write(dir.join(file), value.to_string()).unwrap();
+}
+
+#[test]
+fn a_round_counts_and_shows_what_stands() {
+    let dir = tempfile::tempdir().unwrap();
+    let version_with = |target: Value| {
+        json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "metadata": {"name": "version"},
+            "spec": {"desiredUpdate": target}, "status": {
+                "desired": {"version": "4.18.12", "image": image('1')},
+                "history": [{"state": "Completed", "version": "4.18.12", "image": image('1')}]}})
+    };
+    write(dir.path(), "airgate.yaml", &json!({"absent": ["machineconfignodes", "mcp", "mc", "internalreleaseimages"]}));
+    write(dir.path(), "version.json", &version_with(json!({"image": "registry.example/ocp/release:4.18.20"})));
+    let metrics = Metrics::new();
+    let facts = crate::facts::Facts::from_state(dir.path().to_owned(), vec![]);
+    let patrol = Patrol::new(facts.clone(), Settings::default(), &metrics, Events::new(&metrics, None), None);
+    let mut memory = Memory::default();
+    patrol.0.round(&mut memory, Timestamp::now());
+    let line = r#"airgate_audit_findings{policy="digest-only",outcome="deny"}"#;
+    let count = || {
+        let text = metrics.encode().unwrap();
+        text.lines().find_map(|l| l.strip_prefix(line)).map(|n| n.trim().to_owned())
+    };
+    assert_eq!(count().as_deref(), Some("1"), "{}", patrol.status());
+    assert_eq!(patrol.status()["findings"][0]["policy"], "digest-only");
+
+    write(dir.path(), "version.json", &version_with(Value::Null));
+    assert!(facts.reload_if_changed());
+    patrol.0.round(&mut memory, Timestamp::now());
+    assert_eq!(count().as_deref(), Some("0"));
+    assert_eq!(patrol.status()["findings"], json!([]));
 }

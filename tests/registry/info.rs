@@ -123,7 +123,7 @@ fn credentials_and_certificates_are_found_and_refusals_are_told_apart() {
     let empty = format!("{}/ocp/release@{absent}", registry.host());
     let other_ca = other.ca_file().display().to_string();
     for (args, part) in [
-        (vec!["--ca-file", &ca, &pullspec], "asks for credentials"),
+        (vec!["--ca-file", &ca, &pullspec], "has none for"),
         (vec!["--ca-file", &ca, "--authfile", &wrong, &pullspec], "refuses the credentials"),
         (vec!["--ca-file", &ca, "--authfile", &elsewhere, &pullspec], "has none for"),
         (vec!["--authfile", &authfile, &pullspec], "is signed by an unknown CA"),
@@ -175,7 +175,7 @@ async fn each_host_has_its_own_authority() {
         Repository { host: registry.host(), path: "ocp/release".into() }
     });
     let pem = [&one, &other].map(|registry| fs::read(registry.ca_file()).unwrap());
-    let deadline = || Instant::now() + Duration::from_secs(60);
+    let deadline = || Instant::now() + Duration::from_mins(1);
 
     let trusting = |first: usize, second: usize| {
         let access = Access::default().host_ca(&one.host(), &pem[first]).unwrap();
