@@ -4,6 +4,7 @@
 //! conditions leave out, the engine allows without any fact (tested on a real API server).
 
 mod cel;
+mod guarded;
 mod registries;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,11 +20,10 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Ro
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement, ObjectMeta};
 
 use crate::events::NAMESPACE as EVENTS_NAMESPACE;
-use crate::objects::mirrors::MirrorKind;
-use crate::objects::secret;
 use crate::policies::POLICIES;
-use crate::policy::{FactKind, Guard};
+use crate::policy::FactKind;
 use crate::settings::ServerMode;
+use guarded::{GUARDED, GuardedResource};
 
 /// Where the manifests will be applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -132,150 +132,6 @@ fn yaml<T: serde::Serialize>(object: &T) -> anyhow::Result<String> {
     Ok(serde_saphyr::to_string(&serde_json::to_value(object)?)?)
 }
 
-/// The resources guarded, each with its one denying entry; additions to the InternalReleaseImage, which are only ever
-/// warned about, have an entry of their own that a cluster without airgate does not miss.
-const GUARDED: [GuardedResource; 10] = [
-    GuardedResource {
-        webhook: "clusterversion.airgate.io",
-        group: "config.openshift.io",
-        versions: &["v1"],
-        resource: "clusterversions",
-        namespace: None,
-        without_answer: REFUSED,
-        guards: &[Guard::ClusterVersionStep, Guard::ClusterVersionCreateWithTarget, Guard::ClusterVersionDelete],
-    },
-    GuardedResource {
-        webhook: "internalreleaseimage.airgate.io",
-        group: "machineconfiguration.openshift.io",
-        // Such objects arrive unconverted when both are listed; airgate reads both.
-        versions: &["v1", "v1alpha1"],
-        resource: "internalreleaseimages",
-        namespace: None,
-        without_answer: REFUSED,
-        guards: &[Guard::InternalReleaseImageDrop, Guard::InternalReleaseImageDelete],
-    },
-    GuardedResource {
-        webhook: "imagedigestmirrorset.airgate.io",
-        group: "config.openshift.io",
-        versions: &["v1"],
-        resource: "imagedigestmirrorsets",
-        namespace: None,
-        without_answer: LET_THROUGH,
-        guards: &mirror_guards(MirrorKind::Digest),
-    },
-    GuardedResource {
-        webhook: "imagetagmirrorset.airgate.io",
-        group: "config.openshift.io",
-        versions: &["v1"],
-        resource: "imagetagmirrorsets",
-        namespace: None,
-        without_answer: LET_THROUGH,
-        guards: &mirror_guards(MirrorKind::Tag),
-    },
-    GuardedResource {
-        webhook: "imagecontentsourcepolicy.airgate.io",
-        group: "operator.openshift.io",
-        versions: &["v1alpha1"],
-        resource: "imagecontentsourcepolicies",
-        namespace: None,
-        without_answer: LET_THROUGH,
-        guards: &mirror_guards(MirrorKind::ContentSource),
-    },
-    GuardedResource {
-        webhook: "imageconfig.airgate.io",
-        group: "config.openshift.io",
-        versions: &["v1"],
-        resource: "images",
-        namespace: None,
-        without_answer: LET_THROUGH,
-        guards: &[Guard::ImageConfigChange, Guard::ImageConfigDelete],
-    },
-    GuardedResource {
-        webhook: "internalreleaseimage-additions.airgate.io",
-        group: "machineconfiguration.openshift.io",
-        versions: &["v1", "v1alpha1"],
-        resource: "internalreleaseimages",
-        namespace: None,
-        without_answer: LET_THROUGH,
-        guards: &[Guard::InternalReleaseImageCreate, Guard::InternalReleaseImageAdd],
-    },
-    GuardedResource {
-        webhook: "secret.airgate.io",
-        group: "",
-        versions: &["v1"],
-        resource: "secrets",
-        namespace: Some(secret::NAMESPACE),
-        without_answer: LET_THROUGH,
-        guards: &[Guard::BundleSecretDelete, Guard::BundleSecretEmptied],
-    },
-    GuardedResource {
-        webhook: "customresourcedefinition.airgate.io",
-        group: "apiextensions.k8s.io",
-        versions: &["v1"],
-        resource: "customresourcedefinitions",
-        namespace: None,
-        without_answer: LET_THROUGH,
-        guards: &[Guard::BundleCrdDelete],
-    },
-    GuardedResource {
-        webhook: "machineconfig.airgate.io",
-        group: "machineconfiguration.openshift.io",
-        versions: &["v1"],
-        resource: "machineconfigs",
-        namespace: None,
-        without_answer: LET_THROUGH,
-        guards: &[Guard::MachineConfigCreateWithOsImage, Guard::MachineConfigOsImageChange],
-    },
-];
-
-const fn mirror_guards(kind: MirrorKind) -> [Guard; 3] {
-    [Guard::MirrorsCreate(kind), Guard::MirrorsChange(kind), Guard::MirrorsDelete(kind)]
-}
-
-struct GuardedResource {
-    webhook: &'static str,
-    group: &'static str,
-    versions: &'static [&'static str],
-    resource: &'static str,
-    /// Where it is namespaced: the one namespace that the API server asks about at all.
-    namespace: Option<&'static str>,
-    without_answer: WithoutAnswer,
-    guards: &'static [Guard],
-}
-
-/// What becomes of a request that airgate does not answer: the failure policy, and after how many seconds.
-type WithoutAnswer = (&'static str, i32);
-/// Steps that cannot be taken back, or that the rest of the cluster follows.
-const REFUSED: WithoutAnswer = ("Fail", 10);
-/// Anything else.
-const LET_THROUGH: WithoutAnswer = ("Ignore", 5);
-
-impl GuardedResource {
-    /// Those of its guards that some policy has.
-    fn guards(&self) -> Vec<Guard> {
-        let used = |guard: &Guard| POLICIES.iter().any(|policy| policy.guards.contains(guard));
-        self.guards.iter().copied().filter(used).collect()
-    }
-
-    /// Whether an override can open anything here: not where only the form of a value is judged.
-    fn overridable(&self) -> bool {
-        POLICIES
-            .iter()
-            .any(|policy| policy.overridable() && self.guards.iter().any(|guard| policy.guards.contains(guard)))
-    }
-
-    fn rule(&self, operations: impl IntoIterator<Item = &'static str>) -> RuleWithOperations {
-        let owned = |list: &[&str]| Some(list.iter().map(ToString::to_string).collect());
-        RuleWithOperations {
-            api_groups: owned(&[self.group]),
-            api_versions: owned(self.versions),
-            operations: Some(operations.into_iter().map(ToOwned::to_owned).collect()),
-            resources: owned(&[self.resource]),
-            scope: Some(if self.namespace.is_some() { "Namespaced" } else { "Cluster" }.into()),
-        }
-    }
-}
-
 fn webhook_configuration(options: &Options) -> ValidatingWebhookConfiguration {
     let mut webhooks: Vec<ValidatingWebhook> = GUARDED.iter().map(|resource| guarding(resource, options)).collect();
     webhooks.push(override_writes(options));
@@ -291,9 +147,8 @@ fn guarding(resource: &GuardedResource, options: &Options) -> ValidatingWebhook 
     let guards = resource.guards();
     let operations = guards.iter().map(|guard| guard.operation());
     let condition = guards.iter().map(|guard| cel::guard(*guard)).collect::<Vec<_>>().join(" || ");
-    let (failure_policy, seconds) = resource.without_answer;
-    let failure_policy = if options.mode == ServerMode::Enforce { failure_policy } else { "Ignore" };
-    let answer = (failure_policy, seconds);
+    let fail = options.mode == ServerMode::Enforce && resource.fails_closed;
+    let answer = (if fail { "Fail" } else { "Ignore" }, if resource.fails_closed { 10 } else { 5 });
     let webhook =
         webhook(options, resource.webhook, vec![resource.rule(operations)], "guarded-step", condition, answer);
     ValidatingWebhook { namespace_selector: only_in([resource.namespace]), ..webhook }
@@ -332,7 +187,7 @@ fn override_writes(options: &Options) -> ValidatingWebhook {
         .collect::<Vec<_>>()
         .join(" || ");
     let condition = format!("{} && !({steps})", cel::override_changed());
-    let webhook = webhook(options, "override.airgate.io", rules, "override-changed", condition, LET_THROUGH);
+    let webhook = webhook(options, "override.airgate.io", rules, "override-changed", condition, ("Ignore", 5));
     ValidatingWebhook { namespace_selector: only_in(guarded().map(|resource| resource.namespace)), ..webhook }
 }
 
@@ -342,7 +197,7 @@ fn webhook(
     rules: Vec<RuleWithOperations>,
     condition_name: &str,
     condition: String,
-    (failure_policy, timeout_seconds): WithoutAnswer,
+    (failure_policy, timeout_seconds): (&str, i32),
 ) -> ValidatingWebhook {
     let (service, url) = match &options.endpoint {
         Endpoint::Url(url) => (None, Some(url.clone())),
@@ -487,6 +342,7 @@ impl fmt::Display for Flavor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::Guard;
 
     #[test]
     fn urls_get_the_path_and_nothing_the_api_server_refuses() {

@@ -49,14 +49,6 @@ pub enum Guard {
     /// UPDATE of an InternalReleaseImage that drops an entry of `spec.releases`.
     InternalReleaseImageDrop,
     InternalReleaseImageDelete,
-    /// CREATE of a mirror set that has rules.
-    MirrorsCreate(MirrorKind),
-    /// UPDATE of a mirror set that changes its rules.
-    MirrorsChange(MirrorKind),
-    MirrorsDelete(MirrorKind),
-    /// UPDATE of the image configuration that changes which registries are blocked, allowed or trusted.
-    ImageConfigChange,
-    ImageConfigDelete,
     /// UPDATE of an InternalReleaseImage that adds an entry of `spec.releases` and drops none.
     InternalReleaseImageAdd,
     InternalReleaseImageCreate,
@@ -70,6 +62,14 @@ pub enum Guard {
     MachineConfigCreateWithOsImage,
     /// UPDATE of such a MachineConfig that names another OS image.
     MachineConfigOsImageChange,
+    /// CREATE of a mirror set that has rules.
+    MirrorsCreate(MirrorKind),
+    /// UPDATE of a mirror set that changes its rules.
+    MirrorsChange(MirrorKind),
+    MirrorsDelete(MirrorKind),
+    /// UPDATE of the image configuration that changes which registries are blocked, allowed or trusted.
+    ImageConfigChange,
+    ImageConfigDelete,
 }
 
 impl Guard {
@@ -107,6 +107,13 @@ impl Guard {
             (Self::InternalReleaseImageDelete, Subject::InternalReleaseImage(Change::Delete(old))) => {
                 !old.metadata.terminating()
             }
+            (Self::MachineConfigCreateWithOsImage, Subject::MachineConfig(Change::Create(new))) => {
+                !MachineConfig::is_rendered(&new.metadata) && !new.spec.os_image_url.is_empty()
+            }
+            (Self::MachineConfigOsImageChange, Subject::MachineConfig(Change::Update { old, new })) => {
+                let image = &new.spec.os_image_url;
+                !MachineConfig::is_rendered(&new.metadata) && !image.is_empty() && *image != old.spec.os_image_url
+            }
             (Self::MirrorsCreate(kind), Subject::MirrorSet(of, Change::Create(new))) => {
                 kind == *of && !new.of(kind).is_empty()
             }
@@ -122,13 +129,6 @@ impl Guard {
             (Self::ImageConfigDelete, Subject::ImageConfig(Change::Delete(old))) => {
                 &*old.metadata.name == IMAGE_CONFIG && !old.metadata.terminating()
             }
-            (Self::MachineConfigCreateWithOsImage, Subject::MachineConfig(Change::Create(new))) => {
-                !MachineConfig::is_rendered(&new.metadata) && !new.spec.os_image_url.is_empty()
-            }
-            (Self::MachineConfigOsImageChange, Subject::MachineConfig(Change::Update { old, new })) => {
-                let image = &new.spec.os_image_url;
-                !MachineConfig::is_rendered(&new.metadata) && !image.is_empty() && *image != old.spec.os_image_url
-            }
             _ => false,
         }
     }
@@ -139,21 +139,21 @@ impl Guard {
         match self {
             Self::ClusterVersionCreateWithTarget
             | Self::InternalReleaseImageCreate
-            | Self::MirrorsCreate(_)
-            | Self::MachineConfigCreateWithOsImage => "CREATE",
+            | Self::MachineConfigCreateWithOsImage
+            | Self::MirrorsCreate(_) => "CREATE",
             Self::ClusterVersionStep
             | Self::InternalReleaseImageDrop
             | Self::InternalReleaseImageAdd
             | Self::BundleSecretEmptied
+            | Self::MachineConfigOsImageChange
             | Self::MirrorsChange(_)
-            | Self::ImageConfigChange
-            | Self::MachineConfigOsImageChange => "UPDATE",
+            | Self::ImageConfigChange => "UPDATE",
             Self::ClusterVersionDelete
             | Self::InternalReleaseImageDelete
             | Self::BundleSecretDelete
+            | Self::BundleCrdDelete
             | Self::MirrorsDelete(_)
-            | Self::ImageConfigDelete
-            | Self::BundleCrdDelete => "DELETE",
+            | Self::ImageConfigDelete => "DELETE",
         }
     }
 
@@ -187,21 +187,6 @@ impl Guard {
             Self::ClusterVersionDelete => "DELETE of ClusterVersion",
             Self::InternalReleaseImageDrop => "UPDATE of InternalReleaseImage that drops an entry of spec.releases",
             Self::InternalReleaseImageDelete => "DELETE of InternalReleaseImage",
-            Self::MirrorsCreate(MirrorKind::Digest) => "CREATE of ImageDigestMirrorSet",
-            Self::MirrorsCreate(MirrorKind::Tag) => "CREATE of ImageTagMirrorSet",
-            Self::MirrorsCreate(MirrorKind::ContentSource) => "CREATE of ImageContentSourcePolicy",
-            Self::MirrorsChange(MirrorKind::Digest) => "UPDATE of ImageDigestMirrorSet: spec.imageDigestMirrors",
-            Self::MirrorsChange(MirrorKind::Tag) => "UPDATE of ImageTagMirrorSet: spec.imageTagMirrors",
-            Self::MirrorsChange(MirrorKind::ContentSource) => {
-                "UPDATE of ImageContentSourcePolicy: spec.repositoryDigestMirrors"
-            }
-            Self::MirrorsDelete(MirrorKind::Digest) => "DELETE of ImageDigestMirrorSet",
-            Self::MirrorsDelete(MirrorKind::Tag) => "DELETE of ImageTagMirrorSet",
-            Self::MirrorsDelete(MirrorKind::ContentSource) => "DELETE of ImageContentSourcePolicy",
-            Self::ImageConfigChange => {
-                "UPDATE of Image (config.openshift.io): spec.registrySources (blocked, allowed, insecure) and spec.additionalTrustedCA"
-            }
-            Self::ImageConfigDelete => "DELETE of Image (config.openshift.io)",
             Self::InternalReleaseImageAdd => "UPDATE of InternalReleaseImage that adds an entry of spec.releases",
             Self::InternalReleaseImageCreate => "CREATE of InternalReleaseImage",
             Self::BundleSecretDelete => {
@@ -217,6 +202,21 @@ impl Guard {
             Self::MachineConfigOsImageChange => {
                 "UPDATE of a MachineConfig that changes spec.osImageURL, rendered ones left out"
             }
+            Self::MirrorsCreate(MirrorKind::Digest) => "CREATE of ImageDigestMirrorSet",
+            Self::MirrorsCreate(MirrorKind::Tag) => "CREATE of ImageTagMirrorSet",
+            Self::MirrorsCreate(MirrorKind::ContentSource) => "CREATE of ImageContentSourcePolicy",
+            Self::MirrorsChange(MirrorKind::Digest) => "UPDATE of ImageDigestMirrorSet: spec.imageDigestMirrors",
+            Self::MirrorsChange(MirrorKind::Tag) => "UPDATE of ImageTagMirrorSet: spec.imageTagMirrors",
+            Self::MirrorsChange(MirrorKind::ContentSource) => {
+                "UPDATE of ImageContentSourcePolicy: spec.repositoryDigestMirrors"
+            }
+            Self::MirrorsDelete(MirrorKind::Digest) => "DELETE of ImageDigestMirrorSet",
+            Self::MirrorsDelete(MirrorKind::Tag) => "DELETE of ImageTagMirrorSet",
+            Self::MirrorsDelete(MirrorKind::ContentSource) => "DELETE of ImageContentSourcePolicy",
+            Self::ImageConfigChange => {
+                "UPDATE of Image (config.openshift.io): spec.registrySources (blocked, allowed, insecure) and spec.additionalTrustedCA"
+            }
+            Self::ImageConfigDelete => "DELETE of Image (config.openshift.io)",
         }
     }
 

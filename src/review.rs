@@ -42,11 +42,11 @@ pub struct Review<'a> {
 pub enum Subject<'a> {
     ClusterVersion(Change<ClusterVersion<'a>>),
     InternalReleaseImage(Change<InternalReleaseImage<'a>>),
-    MirrorSet(MirrorKind, Change<MirrorSet<'a>>),
-    ImageConfig(Change<ImageConfig<'a>>),
     Secret(Change<Secret<'a>>),
     CustomResourceDefinition(Change<CustomResourceDefinition<'a>>),
     MachineConfig(Change<MachineConfig<'a>>),
+    MirrorSet(MirrorKind, Change<MirrorSet<'a>>),
+    ImageConfig(Change<ImageConfig<'a>>),
     /// A resource no policy guards, as `resource.group`; allowed and counted.
     Other(String),
 }
@@ -82,11 +82,11 @@ impl Subject<'_> {
         match self {
             Self::ClusterVersion(_) => "ClusterVersion",
             Self::InternalReleaseImage(_) => "InternalReleaseImage",
-            Self::MirrorSet(kind, _) => kind.resource().kind,
-            Self::ImageConfig(_) => "Image",
             Self::Secret(_) => "Secret",
             Self::CustomResourceDefinition(_) => "CustomResourceDefinition",
             Self::MachineConfig(_) => "MachineConfig",
+            Self::MirrorSet(kind, _) => kind.resource().kind,
+            Self::ImageConfig(_) => "Image",
             Self::Other(_) => "other",
         }
     }
@@ -97,11 +97,11 @@ impl Subject<'_> {
         match self {
             Self::ClusterVersion(Change::Update { old, .. }) => Some(&old.metadata),
             Self::InternalReleaseImage(Change::Update { old, .. }) => Some(&old.metadata),
-            Self::MirrorSet(_, Change::Update { old, .. }) => Some(&old.metadata),
-            Self::ImageConfig(Change::Update { old, .. }) => Some(&old.metadata),
             Self::Secret(Change::Update { old, .. }) => Some(&old.metadata),
             Self::CustomResourceDefinition(Change::Update { old, .. }) => Some(&old.metadata),
             Self::MachineConfig(Change::Update { old, .. }) => Some(&old.metadata),
+            Self::MirrorSet(_, Change::Update { old, .. }) => Some(&old.metadata),
+            Self::ImageConfig(Change::Update { old, .. }) => Some(&old.metadata),
             _ => None,
         }
     }
@@ -112,11 +112,11 @@ impl Subject<'_> {
         match self {
             Self::ClusterVersion(change) => Some(&change.object().metadata),
             Self::InternalReleaseImage(change) => Some(&change.object().metadata),
-            Self::MirrorSet(_, change) => Some(&change.object().metadata),
-            Self::ImageConfig(change) => Some(&change.object().metadata),
             Self::Secret(change) => Some(&change.object().metadata),
             Self::CustomResourceDefinition(change) => Some(&change.object().metadata),
             Self::MachineConfig(change) => Some(&change.object().metadata),
+            Self::MirrorSet(_, change) => Some(&change.object().metadata),
+            Self::ImageConfig(change) => Some(&change.object().metadata),
             Self::Other(_) => None,
         }
     }
@@ -128,11 +128,11 @@ impl Subject<'_> {
             self,
             Self::ClusterVersion(Change::Delete(_))
                 | Self::InternalReleaseImage(Change::Delete(_))
-                | Self::MirrorSet(_, Change::Delete(_))
-                | Self::ImageConfig(Change::Delete(_))
                 | Self::Secret(Change::Delete(_))
                 | Self::CustomResourceDefinition(Change::Delete(_))
                 | Self::MachineConfig(Change::Delete(_))
+                | Self::MirrorSet(_, Change::Delete(_))
+                | Self::ImageConfig(Change::Delete(_))
         );
         let new = &*self.metadata()?.annotations.airgate_override;
         let old = self.old_metadata().map_or("", |metadata| &*metadata.annotations.airgate_override);

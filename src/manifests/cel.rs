@@ -20,13 +20,6 @@ pub fn guard(guard: Guard) -> String {
         Guard::ClusterVersionCreateWithTarget => format!("{} && {}", named_version("object"), target_named()),
         Guard::ClusterVersionDelete => format!("{} && {}", named_version("oldObject"), not_terminating()),
         Guard::InternalReleaseImageDrop => format!("{} && {}", not_terminating(), release_dropped()),
-        Guard::InternalReleaseImageDelete | Guard::MirrorsDelete(_) => not_terminating(),
-        Guard::MirrorsCreate(kind) => format!("{} != []", mirrors("object", kind)),
-        Guard::MirrorsChange(kind) => {
-            format!("{} && {} != {}", not_terminating(), mirrors("object", kind), mirrors("oldObject", kind))
-        }
-        Guard::ImageConfigChange => format!("{} && {}", image_config_stays(), registries_changed()),
-        Guard::ImageConfigDelete => image_config_stays(),
         Guard::InternalReleaseImageAdd => {
             format!("{} && {} && !{}", not_terminating(), release_added(), release_dropped())
         }
@@ -43,6 +36,13 @@ pub fn guard(guard: Guard) -> String {
             let (new, old) = (os_image("object"), os_image("oldObject"));
             format!("{} && {new} != '' && {new} != {old}", not_rendered())
         }
+        Guard::InternalReleaseImageDelete | Guard::MirrorsDelete(_) => not_terminating(),
+        Guard::MirrorsCreate(kind) => format!("{} != []", mirrors("object", kind)),
+        Guard::MirrorsChange(kind) => {
+            format!("{} && {} != {}", not_terminating(), mirrors("object", kind), mirrors("oldObject", kind))
+        }
+        Guard::ImageConfigChange => format!("{} && {}", image_config_stays(), registries_changed()),
+        Guard::ImageConfigDelete => image_config_stays(),
     };
     let exempt = match guard.exempt() {
         [] => String::new(),

@@ -495,10 +495,15 @@ fn document(situations: &Situations, answers: &Answers) -> String {
     let rows = situations.rows.len();
     let missing = situations.rows.iter().filter_map(|row| Some(format!("{} ({})", row.row, row.not_yet.as_ref()?)));
     let missing = missing.collect::<Vec<_>>().join(" and ");
+    let right = if missing.is_empty() {
+        "airgate is right in all rows.".to_owned()
+    } else {
+        format!("airgate lacks a policy for {missing} and is right\nin all other rows.")
+    };
     write!(
         text,
         "\nThe shipped policy is wrong in {wrong} of {rows} rows. Of the {} in which it is right, {broken} are so only because its \
-         expression\nbreaks, and the person reads the error. airgate lacks a policy for {missing} and is right\nin all other rows.\n\n\
+         expression\nbreaks, and the person reads the error. {right}\n\n\
          {notes}\
          - {}: today's CRD refuses such a status, so for these rows its schema was opened.\n\
          - {}: on a CRD with v1alpha1 only, as 4.21 has, whose policy compares whole pullspecs.\n\n\
