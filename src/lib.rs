@@ -12,6 +12,7 @@ pub mod bundle;
 pub mod cluster;
 pub mod mirrors;
 pub mod objects;
+pub mod platform;
 pub mod policies;
 pub mod policy;
 pub mod pullspec;

@@ -6,7 +6,7 @@
 mod cel;
 mod registries;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use k8s_openapi::ByteString;
@@ -16,10 +16,11 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement, ObjectMeta};
 
 use crate::events::NAMESPACE as EVENTS_NAMESPACE;
 use crate::objects::mirrors::MirrorKind;
+use crate::objects::secret;
 use crate::policies::POLICIES;
 use crate::policy::{FactKind, Guard};
 use crate::settings::ServerMode;
@@ -131,14 +132,16 @@ fn yaml<T: serde::Serialize>(object: &T) -> anyhow::Result<String> {
     Ok(serde_saphyr::to_string(&serde_json::to_value(object)?)?)
 }
 
-/// The resources guarded, each with its one denying entry.
-const GUARDED: [GuardedResource; 6] = [
+/// The resources guarded, each with its one denying entry; additions to the InternalReleaseImage, which are only ever
+/// warned about, have an entry of their own that a cluster without airgate does not miss.
+const GUARDED: [GuardedResource; 10] = [
     GuardedResource {
         webhook: "clusterversion.airgate.io",
         group: "config.openshift.io",
         versions: &["v1"],
         resource: "clusterversions",
-        fails_closed: true,
+        namespace: None,
+        without_answer: REFUSED,
         guards: &[Guard::ClusterVersionStep, Guard::ClusterVersionCreateWithTarget, Guard::ClusterVersionDelete],
     },
     GuardedResource {
@@ -147,7 +150,8 @@ const GUARDED: [GuardedResource; 6] = [
         // Such objects arrive unconverted when both are listed; airgate reads both.
         versions: &["v1", "v1alpha1"],
         resource: "internalreleaseimages",
-        fails_closed: true,
+        namespace: None,
+        without_answer: REFUSED,
         guards: &[Guard::InternalReleaseImageDrop, Guard::InternalReleaseImageDelete],
     },
     GuardedResource {
@@ -155,7 +159,8 @@ const GUARDED: [GuardedResource; 6] = [
         group: "config.openshift.io",
         versions: &["v1"],
         resource: "imagedigestmirrorsets",
-        fails_closed: false,
+        namespace: None,
+        without_answer: LET_THROUGH,
         guards: &mirror_guards(MirrorKind::Digest),
     },
     GuardedResource {
@@ -163,7 +168,8 @@ const GUARDED: [GuardedResource; 6] = [
         group: "config.openshift.io",
         versions: &["v1"],
         resource: "imagetagmirrorsets",
-        fails_closed: false,
+        namespace: None,
+        without_answer: LET_THROUGH,
         guards: &mirror_guards(MirrorKind::Tag),
     },
     GuardedResource {
@@ -171,7 +177,8 @@ const GUARDED: [GuardedResource; 6] = [
         group: "operator.openshift.io",
         versions: &["v1alpha1"],
         resource: "imagecontentsourcepolicies",
-        fails_closed: false,
+        namespace: None,
+        without_answer: LET_THROUGH,
         guards: &mirror_guards(MirrorKind::ContentSource),
     },
     GuardedResource {
@@ -179,8 +186,45 @@ const GUARDED: [GuardedResource; 6] = [
         group: "config.openshift.io",
         versions: &["v1"],
         resource: "images",
-        fails_closed: false,
+        namespace: None,
+        without_answer: LET_THROUGH,
         guards: &[Guard::ImageConfigChange, Guard::ImageConfigDelete],
+    },
+    GuardedResource {
+        webhook: "internalreleaseimage-additions.airgate.io",
+        group: "machineconfiguration.openshift.io",
+        versions: &["v1", "v1alpha1"],
+        resource: "internalreleaseimages",
+        namespace: None,
+        without_answer: LET_THROUGH,
+        guards: &[Guard::InternalReleaseImageCreate, Guard::InternalReleaseImageAdd],
+    },
+    GuardedResource {
+        webhook: "secret.airgate.io",
+        group: "",
+        versions: &["v1"],
+        resource: "secrets",
+        namespace: Some(secret::NAMESPACE),
+        without_answer: LET_THROUGH,
+        guards: &[Guard::BundleSecretDelete, Guard::BundleSecretEmptied],
+    },
+    GuardedResource {
+        webhook: "customresourcedefinition.airgate.io",
+        group: "apiextensions.k8s.io",
+        versions: &["v1"],
+        resource: "customresourcedefinitions",
+        namespace: None,
+        without_answer: LET_THROUGH,
+        guards: &[Guard::BundleCrdDelete],
+    },
+    GuardedResource {
+        webhook: "machineconfig.airgate.io",
+        group: "machineconfiguration.openshift.io",
+        versions: &["v1"],
+        resource: "machineconfigs",
+        namespace: None,
+        without_answer: LET_THROUGH,
+        guards: &[Guard::MachineConfigCreateWithOsImage, Guard::MachineConfigOsImageChange],
     },
 ];
 
@@ -193,16 +237,31 @@ struct GuardedResource {
     group: &'static str,
     versions: &'static [&'static str],
     resource: &'static str,
-    /// What it guards does not happen without a verdict; else the audit pass catches what slipped.
-    fails_closed: bool,
+    /// Where it is namespaced: the one namespace that the API server asks about at all.
+    namespace: Option<&'static str>,
+    without_answer: WithoutAnswer,
     guards: &'static [Guard],
 }
+
+/// What becomes of a request that airgate does not answer: the failure policy, and after how many seconds.
+type WithoutAnswer = (&'static str, i32);
+/// Steps that cannot be taken back, or that the rest of the cluster follows.
+const REFUSED: WithoutAnswer = ("Fail", 10);
+/// Anything else.
+const LET_THROUGH: WithoutAnswer = ("Ignore", 5);
 
 impl GuardedResource {
     /// Those of its guards that some policy has.
     fn guards(&self) -> Vec<Guard> {
         let used = |guard: &Guard| POLICIES.iter().any(|policy| policy.guards.contains(guard));
         self.guards.iter().copied().filter(used).collect()
+    }
+
+    /// Whether an override can open anything here: not where only the form of a value is judged.
+    fn overridable(&self) -> bool {
+        POLICIES
+            .iter()
+            .any(|policy| policy.overridable() && self.guards.iter().any(|guard| policy.guards.contains(guard)))
     }
 
     fn rule(&self, operations: impl IntoIterator<Item = &'static str>) -> RuleWithOperations {
@@ -212,13 +271,13 @@ impl GuardedResource {
             api_versions: owned(self.versions),
             operations: Some(operations.into_iter().map(ToOwned::to_owned).collect()),
             resources: owned(&[self.resource]),
-            scope: Some("Cluster".into()),
+            scope: Some(if self.namespace.is_some() { "Namespaced" } else { "Cluster" }.into()),
         }
     }
 }
 
 fn webhook_configuration(options: &Options) -> ValidatingWebhookConfiguration {
-    let mut webhooks: Vec<ValidatingWebhook> = GUARDED.iter().map(|resource| denying(resource, options)).collect();
+    let mut webhooks: Vec<ValidatingWebhook> = GUARDED.iter().map(|resource| guarding(resource, options)).collect();
     webhooks.push(override_writes(options));
     let annotations =
         (options.endpoint == Endpoint::Service && options.ca_bundle.is_none()).then(|| options.flavor.annotations());
@@ -228,26 +287,43 @@ fn webhook_configuration(options: &Options) -> ValidatingWebhookConfiguration {
     }
 }
 
-fn denying(resource: &GuardedResource, options: &Options) -> ValidatingWebhook {
+fn guarding(resource: &GuardedResource, options: &Options) -> ValidatingWebhook {
     let guards = resource.guards();
     let operations = guards.iter().map(|guard| guard.operation());
     let condition = guards.iter().map(|guard| cel::guard(*guard)).collect::<Vec<_>>().join(" || ");
-    let fail = options.mode == ServerMode::Enforce && resource.fails_closed;
-    webhook(
-        options,
-        resource.webhook,
-        vec![resource.rule(operations)],
-        "guarded-step",
-        condition,
-        (if fail { "Fail" } else { "Ignore" }, if resource.fails_closed { 10 } else { 5 }),
-    )
+    let (failure_policy, seconds) = resource.without_answer;
+    let failure_policy = if options.mode == ServerMode::Enforce { failure_policy } else { "Ignore" };
+    let answer = (failure_policy, seconds);
+    let webhook =
+        webhook(options, resource.webhook, vec![resource.rule(operations)], "guarded-step", condition, answer);
+    ValidatingWebhook { namespace_selector: only_in([resource.namespace]), ..webhook }
+}
+
+/// Lets everything else in a cluster's namespaces pass without a look at it; does not touch what has no namespace.
+fn only_in(namespaces: impl IntoIterator<Item = Option<&'static str>>) -> Option<LabelSelector> {
+    let names: BTreeSet<String> = namespaces.into_iter().flatten().map(str::to_owned).collect();
+    let requirement = |values| LabelSelectorRequirement {
+        key: "kubernetes.io/metadata.name".into(),
+        operator: "In".into(),
+        values: Some(values),
+    };
+    (!names.is_empty()).then(|| LabelSelector {
+        match_expressions: Some(vec![requirement(names.into_iter().collect())]),
+        match_labels: None,
+    })
 }
 
 /// Writes that change the override annotation and are no guarded step themselves: always allowed, so that who
-/// set it is on record. Never beside a denying entry: the two conditions exclude each other.
+/// set it is on record. Never beside another entry: the conditions exclude each other.
 fn override_writes(options: &Options) -> ValidatingWebhook {
-    let rules = GUARDED.iter().map(|resource| resource.rule(["CREATE", "UPDATE"])).collect();
-    let guards = GUARDED.iter().flat_map(|resource| resource.guards().into_iter().map(move |guard| (resource, guard)));
+    let mut rules: Vec<RuleWithOperations> = vec![];
+    let guarded = || GUARDED.iter().filter(|resource| resource.overridable());
+    for rule in guarded().map(|resource| resource.rule(["CREATE", "UPDATE"])) {
+        if !rules.contains(&rule) {
+            rules.push(rule);
+        }
+    }
+    let guards = guarded().flat_map(|resource| resource.guards().into_iter().map(move |guard| (resource, guard)));
     let steps = guards
         .filter(|(_, guard)| guard.operation() != "DELETE")
         .map(|(resource, guard)| {
@@ -256,7 +332,8 @@ fn override_writes(options: &Options) -> ValidatingWebhook {
         .collect::<Vec<_>>()
         .join(" || ");
     let condition = format!("{} && !({steps})", cel::override_changed());
-    webhook(options, "override.airgate.io", rules, "override-changed", condition, ("Ignore", 5))
+    let webhook = webhook(options, "override.airgate.io", rules, "override-changed", condition, LET_THROUGH);
+    ValidatingWebhook { namespace_selector: only_in(guarded().map(|resource| resource.namespace)), ..webhook }
 }
 
 fn webhook(
@@ -265,7 +342,7 @@ fn webhook(
     rules: Vec<RuleWithOperations>,
     condition_name: &str,
     condition: String,
-    (failure_policy, timeout_seconds): (&str, i32),
+    (failure_policy, timeout_seconds): WithoutAnswer,
 ) -> ValidatingWebhook {
     let (service, url) = match &options.endpoint {
         Endpoint::Url(url) => (None, Some(url.clone())),

@@ -6,11 +6,13 @@
 
 pub mod catalog;
 pub mod cluster_version;
+pub mod crd;
 pub mod internal_release_image;
 pub mod machine_config;
 pub mod mirrors;
 pub mod node;
 pub mod release_config_map;
+pub mod secret;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -141,7 +143,7 @@ where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
 {
-    at_most(64, deserializer)
+    entries(64, deserializer)
 }
 
 fn at_most<'de, D, T>(most: usize, deserializer: D) -> Result<Vec<T>, D::Error>
@@ -267,6 +269,8 @@ pub(crate) use into_owned;
 pub struct Metadata<'a> {
     #[serde(borrow)]
     pub name: Str<'a>,
+    /// Empty for what is cluster-scoped.
+    pub namespace: Str<'a>,
     #[serde(deserialize_with = "object")]
     pub annotations: Annotations<'a>,
     pub deletion_timestamp: Str<'a>,
@@ -317,7 +321,7 @@ pub struct DetailedCondition<'a> {
 
 into_owned! {
     DetailedCondition { kind, status, reason, message }
-    Metadata { name, annotations, deletion_timestamp, generation }
+    Metadata { name, namespace, annotations, deletion_timestamp, generation }
     Annotations { airgate_override, release_image_version }
     Condition { kind, status, reason }
 }

@@ -1,5 +1,7 @@
 //! The catalogue: one line a policy, in the order of design (which is the order of findings in an answer).
 
+mod bundle_change;
+mod bundle_support;
 mod clusterversion_singleton;
 mod digest_only;
 mod mirror_in_use;
@@ -22,6 +24,8 @@ pub const POLICIES: &[&Policy] = &[
     &release_ready::POLICY,
     &release_complete::POLICY,
     &mirror_in_use::POLICY,
+    &bundle_change::POLICY,
+    &bundle_support::POLICY,
 ];
 
 #[must_use]

@@ -9,6 +9,8 @@ use crate::breakglass::{ANNOTATION, Step};
 use crate::cluster::{Missing, Provenance, RegistryQuestion, Snapshot};
 use crate::objects::cluster_version::NAME;
 use crate::objects::mirrors::{IMAGE_CONFIG, MirrorKind};
+use crate::objects::secret::{self, Secret};
+use crate::objects::{crd, machine_config::MachineConfig};
 use crate::pullspec::{Digest, Repository};
 use crate::release::completeness::Checks;
 use crate::release::{Attempt, Catalog, Release};
@@ -55,6 +57,19 @@ pub enum Guard {
     /// UPDATE of the image configuration that changes which registries are blocked, allowed or trusted.
     ImageConfigChange,
     ImageConfigDelete,
+    /// UPDATE of an InternalReleaseImage that adds an entry of `spec.releases` and drops none.
+    InternalReleaseImageAdd,
+    InternalReleaseImageCreate,
+    /// DELETE of a Secret that an InternalReleaseImage depends on.
+    BundleSecretDelete,
+    /// UPDATE of such a Secret that takes a key's value away.
+    BundleSecretEmptied,
+    /// DELETE of the CustomResourceDefinition of InternalReleaseImages or MachineConfigNodes.
+    BundleCrdDelete,
+    /// CREATE of a MachineConfig, but for rendered ones, that names an OS image.
+    MachineConfigCreateWithOsImage,
+    /// UPDATE of such a MachineConfig that names another OS image.
+    MachineConfigOsImageChange,
 }
 
 impl Guard {
@@ -73,8 +88,21 @@ impl Guard {
                 &*old.metadata.name == NAME && !old.metadata.terminating()
             }
             (Self::InternalReleaseImageDrop, Subject::InternalReleaseImage(Change::Update { old, new })) => {
-                let kept = |name: &str| new.spec.releases.iter().any(|release| &*release.name == name);
-                !old.metadata.terminating() && old.spec.releases.iter().any(|release| !kept(&release.name))
+                !old.metadata.terminating() && old.spec.lacks(&new.spec).next().is_some()
+            }
+            (Self::InternalReleaseImageAdd, Subject::InternalReleaseImage(Change::Update { old, new })) => {
+                let (added, dropped) = (new.spec.lacks(&old.spec).next(), old.spec.lacks(&new.spec).next());
+                !old.metadata.terminating() && added.is_some() && dropped.is_none()
+            }
+            (Self::InternalReleaseImageCreate, Subject::InternalReleaseImage(Change::Create(_))) => true,
+            (Self::BundleSecretDelete, Subject::Secret(Change::Delete(old))) => {
+                Secret::supports(&old.metadata) && !old.metadata.terminating()
+            }
+            (Self::BundleSecretEmptied, Subject::Secret(Change::Update { old, new })) => {
+                Secret::supports(&old.metadata) && !old.metadata.terminating() && old.emptied_in(new).next().is_some()
+            }
+            (Self::BundleCrdDelete, Subject::CustomResourceDefinition(Change::Delete(old))) => {
+                crd::NAMES.contains(&&*old.metadata.name) && !old.metadata.terminating()
             }
             (Self::InternalReleaseImageDelete, Subject::InternalReleaseImage(Change::Delete(old))) => {
                 !old.metadata.terminating()
@@ -94,6 +122,13 @@ impl Guard {
             (Self::ImageConfigDelete, Subject::ImageConfig(Change::Delete(old))) => {
                 &*old.metadata.name == IMAGE_CONFIG && !old.metadata.terminating()
             }
+            (Self::MachineConfigCreateWithOsImage, Subject::MachineConfig(Change::Create(new))) => {
+                !MachineConfig::is_rendered(&new.metadata) && !new.spec.os_image_url.is_empty()
+            }
+            (Self::MachineConfigOsImageChange, Subject::MachineConfig(Change::Update { old, new })) => {
+                let image = &new.spec.os_image_url;
+                !MachineConfig::is_rendered(&new.metadata) && !image.is_empty() && *image != old.spec.os_image_url
+            }
             _ => false,
         }
     }
@@ -102,15 +137,42 @@ impl Guard {
     #[must_use]
     pub fn operation(self) -> &'static str {
         match self {
-            Self::ClusterVersionCreateWithTarget | Self::MirrorsCreate(_) => "CREATE",
+            Self::ClusterVersionCreateWithTarget
+            | Self::InternalReleaseImageCreate
+            | Self::MirrorsCreate(_)
+            | Self::MachineConfigCreateWithOsImage => "CREATE",
             Self::ClusterVersionStep
             | Self::InternalReleaseImageDrop
+            | Self::InternalReleaseImageAdd
+            | Self::BundleSecretEmptied
             | Self::MirrorsChange(_)
-            | Self::ImageConfigChange => "UPDATE",
+            | Self::ImageConfigChange
+            | Self::MachineConfigOsImageChange => "UPDATE",
             Self::ClusterVersionDelete
             | Self::InternalReleaseImageDelete
+            | Self::BundleSecretDelete
             | Self::MirrorsDelete(_)
-            | Self::ImageConfigDelete => "DELETE",
+            | Self::ImageConfigDelete
+            | Self::BundleCrdDelete => "DELETE",
+        }
+    }
+
+    /// Whose writes it does not touch: names of users, exact.
+    #[must_use]
+    pub fn exempt(self) -> &'static [&'static str] {
+        use crate::platform::{
+            CLUSTER_VERSION_OPERATOR, CLUSTER_VERSION_OPERATOR_BEFORE, GARBAGE_COLLECTOR, MACHINE_CONFIG_CONTROLLER,
+            MACHINE_CONFIG_OPERATOR, MACHINE_OS_BUILDER, NAMESPACE_CONTROLLER,
+        };
+        match self {
+            Self::BundleSecretDelete | Self::BundleSecretEmptied => {
+                &[MACHINE_CONFIG_CONTROLLER, MACHINE_CONFIG_OPERATOR, NAMESPACE_CONTROLLER, GARBAGE_COLLECTOR]
+            }
+            Self::BundleCrdDelete => &[CLUSTER_VERSION_OPERATOR, CLUSTER_VERSION_OPERATOR_BEFORE, GARBAGE_COLLECTOR],
+            Self::MachineConfigCreateWithOsImage | Self::MachineConfigOsImageChange => {
+                &[MACHINE_CONFIG_CONTROLLER, MACHINE_CONFIG_OPERATOR, MACHINE_OS_BUILDER]
+            }
+            _ => &[],
         }
     }
 
@@ -140,6 +202,21 @@ impl Guard {
                 "UPDATE of Image (config.openshift.io): spec.registrySources (blocked, allowed, insecure) and spec.additionalTrustedCA"
             }
             Self::ImageConfigDelete => "DELETE of Image (config.openshift.io)",
+            Self::InternalReleaseImageAdd => "UPDATE of InternalReleaseImage that adds an entry of spec.releases",
+            Self::InternalReleaseImageCreate => "CREATE of InternalReleaseImage",
+            Self::BundleSecretDelete => {
+                "DELETE of Secret internal-release-image-tls or internal-release-image-registry-auth in openshift-machine-config-operator"
+            }
+            Self::BundleSecretEmptied => "UPDATE of one of these Secrets that empties or drops a key",
+            Self::BundleCrdDelete => {
+                "DELETE of CustomResourceDefinition internalreleaseimages or machineconfignodes (machineconfiguration.openshift.io)"
+            }
+            Self::MachineConfigCreateWithOsImage => {
+                "CREATE of a MachineConfig with spec.osImageURL, rendered ones left out"
+            }
+            Self::MachineConfigOsImageChange => {
+                "UPDATE of a MachineConfig that changes spec.osImageURL, rendered ones left out"
+            }
         }
     }
 
@@ -345,7 +422,14 @@ impl Policy {
     #[must_use]
     pub fn emergency(&self) -> String {
         let (step, object, from, target) = match (self.id, self.guards) {
-            ("digest-only", _) => return "no override opens it: name the image by digest".into(),
+            _ if !self.overridable() => return "no override opens it: name the image by digest".into(),
+            ("bundle-support", _) => return self.emergency_by_hand(),
+            ("bundle-change", _) => (
+                "patch internalreleaseimage/cluster -p PATCH",
+                "internalreleaseimage cluster",
+                "cluster",
+                "BUNDLE NAME, one entry a bundle",
+            ),
             (_, [Guard::InternalReleaseImageDrop | Guard::InternalReleaseImageDelete, ..]) => (
                 "patch internalreleaseimage/cluster -p PATCH",
                 "internalreleaseimage cluster",
@@ -368,13 +452,39 @@ impl Policy {
                 "sha256:DIGEST as requested, else VERSION or VERSION/Multi",
             ),
         };
+        let only =
+            if self.id == "bundle-change" { "it only warns, unless onUnknown is set to deny; then, " } else { "" };
         format!(
-            "in an emergency, for one step, within 24 hours, recorded (--apply sets what it shows):\n  \
+            "{only}in an emergency, for one step, within 24 hours, recorded (--apply sets what it shows):\n  \
              airgate override {step} --policy {id} --reason WHY\nwhich by hand is:\n  \
              oc annotate {object} --overwrite {ANNOTATION}='{{\"policy\":\"{id}\",\"from\":\"{from}\",\"target\":\"{target}\",\
              \"reason\":\"WHY\",\"expires\":\"RFC 3339 time\"}}'",
             id = self.id
         )
+    }
+
+    /// For objects that `airgate override` does not look up: Secrets and CustomResourceDefinitions.
+    fn emergency_by_hand(&self) -> String {
+        format!(
+            "in an emergency, for one step, within 24 hours, recorded; for a CRD: crd NAME, without a namespace:\n  \
+             oc annotate secret NAME -n {} --overwrite {ANNOTATION}='{{\"policy\":\"{}\",\"from\":\"NAME\",\"target\":\
+             \"delete; or NAME where a key of a Secret is emptied\",\"reason\":\"WHY\",\"expires\":\"RFC 3339 time\"}}'",
+            secret::NAMESPACE,
+            self.id
+        )
+    }
+
+    /// Whether an override can open what it denies; a malformed value stays one.
+    #[must_use]
+    pub fn overridable(&self) -> bool {
+        self.id != "digest-only"
+    }
+
+    /// Whether it has a say: the request touches what it guards, and does not come from somebody exempt.
+    #[must_use]
+    pub fn judges(&self, review: &Review<'_>) -> bool {
+        let touched = |guard: &&Guard| guard.touched_by(&review.subject);
+        self.guards.iter().filter(touched).any(|guard| !guard.exempt().contains(&&*review.user.username))
     }
 
     #[must_use]

@@ -3,13 +3,18 @@
 //! `metadata` is projected, `spec` and `status` are only delimited in that pass. A spec is then
 //! decoded for the kinds we guard, and the stored status only when the guarded part changed.
 
+mod support;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::cluster::Snapshot;
 use crate::objects::cluster_version::{ClusterVersion, Status};
+use crate::objects::crd::CustomResourceDefinition;
 use crate::objects::internal_release_image::InternalReleaseImage;
+use crate::objects::machine_config::MachineConfig;
 use crate::objects::mirrors::{ImageConfig, MirrorKind, MirrorSet};
+use crate::objects::secret::Secret;
 use crate::objects::{MapOnly, Metadata, Str, nullable, object};
 use crate::text::shown;
 
@@ -39,6 +44,9 @@ pub enum Subject<'a> {
     InternalReleaseImage(Change<InternalReleaseImage<'a>>),
     MirrorSet(MirrorKind, Change<MirrorSet<'a>>),
     ImageConfig(Change<ImageConfig<'a>>),
+    Secret(Change<Secret<'a>>),
+    CustomResourceDefinition(Change<CustomResourceDefinition<'a>>),
+    MachineConfig(Change<MachineConfig<'a>>),
     /// A resource no policy guards, as `resource.group`; allowed and counted.
     Other(String),
 }
@@ -76,6 +84,9 @@ impl Subject<'_> {
             Self::InternalReleaseImage(_) => "InternalReleaseImage",
             Self::MirrorSet(kind, _) => kind.resource().kind,
             Self::ImageConfig(_) => "Image",
+            Self::Secret(_) => "Secret",
+            Self::CustomResourceDefinition(_) => "CustomResourceDefinition",
+            Self::MachineConfig(_) => "MachineConfig",
             Self::Other(_) => "other",
         }
     }
@@ -88,6 +99,9 @@ impl Subject<'_> {
             Self::InternalReleaseImage(Change::Update { old, .. }) => Some(&old.metadata),
             Self::MirrorSet(_, Change::Update { old, .. }) => Some(&old.metadata),
             Self::ImageConfig(Change::Update { old, .. }) => Some(&old.metadata),
+            Self::Secret(Change::Update { old, .. }) => Some(&old.metadata),
+            Self::CustomResourceDefinition(Change::Update { old, .. }) => Some(&old.metadata),
+            Self::MachineConfig(Change::Update { old, .. }) => Some(&old.metadata),
             _ => None,
         }
     }
@@ -100,6 +114,9 @@ impl Subject<'_> {
             Self::InternalReleaseImage(change) => Some(&change.object().metadata),
             Self::MirrorSet(_, change) => Some(&change.object().metadata),
             Self::ImageConfig(change) => Some(&change.object().metadata),
+            Self::Secret(change) => Some(&change.object().metadata),
+            Self::CustomResourceDefinition(change) => Some(&change.object().metadata),
+            Self::MachineConfig(change) => Some(&change.object().metadata),
             Self::Other(_) => None,
         }
     }
@@ -113,6 +130,9 @@ impl Subject<'_> {
                 | Self::InternalReleaseImage(Change::Delete(_))
                 | Self::MirrorSet(_, Change::Delete(_))
                 | Self::ImageConfig(Change::Delete(_))
+                | Self::Secret(Change::Delete(_))
+                | Self::CustomResourceDefinition(Change::Delete(_))
+                | Self::MachineConfig(Change::Delete(_))
         );
         let new = &*self.metadata()?.annotations.airgate_override;
         let old = self.old_metadata().map_or("", |metadata| &*metadata.annotations.airgate_override);
@@ -166,7 +186,8 @@ struct Resource<'a> {
 
 impl Resource<'_> {
     fn name(&self) -> String {
-        format!("{}.{}", &*self.resource, &*self.group)
+        let group = if self.group.is_empty() { String::new() } else { format!(".{}", &*self.group) };
+        format!("{}{group}", &*self.resource)
     }
 }
 
@@ -178,6 +199,8 @@ struct Parts<'a> {
     metadata: Metadata<'a>,
     spec: Option<&'a RawValue>,
     status: Option<&'a RawValue>,
+    /// Of a Secret.
+    data: Option<&'a RawValue>,
 }
 
 impl<'a> Review<'a> {
@@ -249,6 +272,13 @@ impl<'a> Request<'a> {
                     }
                     _ => internal_release_image(self.change("InternalReleaseImage")?),
                 }
+            }
+            ("", "secrets") => support::secret(self.change("Secret")?),
+            ("apiextensions.k8s.io", "customresourcedefinitions") => {
+                support::crd(self.change("CustomResourceDefinition")?)
+            }
+            ("machineconfiguration.openshift.io", "machineconfigs") => {
+                support::machine_config(self.change("MachineConfig")?)
             }
             ("config.openshift.io", "images") => match cluster.image_config.known() {
                 Some(stored) if without_object && stored.metadata.name == self.name => {

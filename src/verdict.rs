@@ -107,7 +107,7 @@ impl Verdict {
 pub fn judge(context: &Context<'_>) -> Verdict {
     let mut fold = Fold::new(context);
     for policy in POLICIES {
-        if policy.mode(context.settings) != Mode::Off && policy.guards(&context.review.subject) {
+        if policy.mode(context.settings) != Mode::Off && policy.judges(context.review) {
             let mut judgement = Judgement::default();
             (policy.judge)(context, &mut judgement);
             fold.add(policy, judgement);

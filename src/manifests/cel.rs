@@ -5,7 +5,9 @@
 
 use crate::breakglass::ANNOTATION;
 use crate::objects::cluster_version::NAME;
+use crate::objects::machine_config::RENDERED;
 use crate::objects::mirrors::{IMAGE_CONFIG, MirrorKind};
+use crate::objects::{crd, secret};
 use crate::policy::Guard;
 
 /// One parenthesised expression.
@@ -25,8 +27,28 @@ pub fn guard(guard: Guard) -> String {
         }
         Guard::ImageConfigChange => format!("{} && {}", image_config_stays(), registries_changed()),
         Guard::ImageConfigDelete => image_config_stays(),
+        Guard::InternalReleaseImageAdd => {
+            format!("{} && {} && !{}", not_terminating(), release_added(), release_dropped())
+        }
+        Guard::InternalReleaseImageCreate => "true".into(),
+        Guard::BundleSecretDelete => format!("{} && {}", supporting_secret(), not_terminating()),
+        Guard::BundleSecretEmptied => {
+            format!("{} && {} && {}", supporting_secret(), not_terminating(), key_emptied())
+        }
+        Guard::BundleCrdDelete => {
+            format!("{} in {} && {}", text("oldObject", "name"), list(&crd::NAMES), not_terminating())
+        }
+        Guard::MachineConfigCreateWithOsImage => format!("{} && {} != ''", not_rendered(), os_image("object")),
+        Guard::MachineConfigOsImageChange => {
+            let (new, old) = (os_image("object"), os_image("oldObject"));
+            format!("{} && {new} != '' && {new} != {old}", not_rendered())
+        }
     };
-    format!("(request.operation == '{operation}' && {condition})")
+    let exempt = match guard.exempt() {
+        [] => String::new(),
+        users => format!(" && !(request.userInfo.username in {})", list(users)),
+    };
+    format!("(request.operation == '{operation}' && {condition}{exempt})")
 }
 
 /// The override annotation was set, changed or removed.
@@ -36,8 +58,38 @@ pub fn override_changed() -> String {
 }
 
 fn named_version(object: &str) -> String {
-    // Never request.name: it is absent in a deletecollection.
-    format!("{object}.?metadata.?name.orValue('') == '{NAME}'")
+    format!("{} == '{NAME}'", text(object, "name"))
+}
+
+/// A field of metadata. Never request.name: it is absent in a deletecollection.
+fn text(object: &str, field: &str) -> String {
+    format!("{object}.?metadata.?{field}.orValue('')")
+}
+
+fn list(names: &[&str]) -> String {
+    format!("['{}']", names.join("', '"))
+}
+
+fn supporting_secret() -> String {
+    let (name, namespace) = (text("oldObject", "name"), text("oldObject", "namespace"));
+    format!("{namespace} == '{}' && {name} in {}", secret::NAMESPACE, list(&secret::NAMES))
+}
+
+fn not_rendered() -> String {
+    format!("!{}.startsWith('{RENDERED}')", text("object", "name"))
+}
+
+fn os_image(object: &str) -> String {
+    format!("{object}.?spec.?osImageURL.orValue('')")
+}
+
+fn key_emptied() -> String {
+    // A key without a value is null or the empty string.
+    let filled = |object: &str| {
+        let value = format!("{object}.?data[?k].orValue('')");
+        format!("({value} != '' && dyn({value}) != null)")
+    };
+    format!("oldObject.?data.orValue({{}}).exists(k, {} && !{})", filled("oldObject"), filled("object"))
 }
 
 fn field(object: &str, field: &str, default: &str) -> String {
@@ -61,8 +113,17 @@ fn not_terminating() -> String {
 }
 
 fn release_dropped() -> String {
+    lacking("object", "oldObject")
+}
+
+fn release_added() -> String {
+    lacking("oldObject", "object")
+}
+
+/// The first has not all the releases of the second.
+fn lacking(first: &str, second: &str) -> String {
     let releases = |object: &str| format!("{object}.?spec.?releases.orValue([])");
-    format!("{}.exists(o, !{}.exists(n, n.name == o.name))", releases("oldObject"), releases("object"))
+    format!("{}.exists(o, !{}.exists(n, n.name == o.name))", releases(second), releases(first))
 }
 
 /// Not by size(): what is no list would be an error.

@@ -28,7 +28,7 @@ pub struct Releases<'a> {
 
 /// An entry of `spec.releases` (name only) or of `status.releases`.
 ///
-/// Of the InternalReleaseImage's own status no verdict reads the conditions: Available there means that some node has it.
+/// Of the InternalReleaseImage's own status no verdict reads whether it is Available: there it means that some node has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct BundleEntry<'a> {
@@ -38,6 +38,32 @@ pub struct BundleEntry<'a> {
     /// Available, Degraded, Mounted, Installing, Removing.
     #[serde(deserialize_with = "conditions")]
     pub conditions: Vec<DetailedCondition<'a>>,
+}
+
+impl<'a> Releases<'a> {
+    /// The entries here whose name `other` does not have.
+    pub fn lacks<'s>(&'s self, other: &'s Releases<'_>) -> impl Iterator<Item = &'s BundleEntry<'a>> {
+        self.releases.iter().filter(|entry| !other.releases.iter().any(|known| *known.name == *entry.name))
+    }
+}
+
+impl BundleEntry<'_> {
+    /// Whether the condition of this type is True.
+    #[must_use]
+    pub fn is(&self, kind: &str) -> bool {
+        self.conditions.iter().any(|condition| &*condition.kind == kind && &*condition.status == "True")
+    }
+
+    /// Whether the bundle can be pulled from where this entry stands; `None` where it does not say. One that is only
+    /// Mounted cannot.
+    #[must_use]
+    pub fn available(&self) -> Option<bool> {
+        let said = self.conditions.iter().find(|condition| &*condition.kind == "Available");
+        match said {
+            Some(condition) => Some(&*condition.status == "True"),
+            None => self.is("Mounted").then_some(false),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]

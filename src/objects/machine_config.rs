@@ -31,13 +31,36 @@ pub struct Configuration<'a> {
     pub name: Str<'a>,
 }
 
-/// Of a MachineConfig only its name and the annotation that says which release it was rendered for.
+/// Of a MachineConfig only its name, the annotation that says which release it was rendered for, and its OS image: the
+/// files of a node make up megabytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub struct MachineConfig<'a> {
     #[serde(borrow, deserialize_with = "object")]
     pub metadata: Metadata<'a>,
+    /// Only of one that a request is about.
+    #[serde(deserialize_with = "object")]
+    pub spec: MachineConfigSpec<'a>,
 }
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default, expecting = "an object")]
+pub struct MachineConfigSpec<'a> {
+    /// Empty for the OS of the release.
+    #[serde(borrow, rename = "osImageURL")]
+    pub os_image_url: Str<'a>,
+}
+
+impl MachineConfig<'_> {
+    /// Whether the machine-config-controller made it out of the others.
+    #[must_use]
+    pub fn is_rendered(metadata: &Metadata<'_>) -> bool {
+        metadata.name.starts_with(RENDERED)
+    }
+}
+
+/// What the names of rendered MachineConfigs begin with.
+pub const RENDERED: &str = "rendered-";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, expecting = "an object")]
@@ -74,7 +97,8 @@ into_owned! {
     MachineConfigPool { metadata, spec, status }
     PoolSide { configuration }
     Configuration { name }
-    MachineConfig { metadata }
+    MachineConfig { metadata, spec }
+    MachineConfigSpec { os_image_url }
     Infrastructure { status }
     InfrastructureStatus { control_plane_topology, api_server_internal_uri }
 }

@@ -41,6 +41,9 @@ pub(super) fn all(facts: Facts<'_>) -> Vec<FactStatus> {
         of("image configuration", &cluster.image_config, now),
         of("release signatures", &cluster.release_signatures, now),
         of("keys of release signatures", &cluster.release_verification, now),
+        of("control-plane Nodes", &cluster.control_plane_nodes, now),
+        of("CatalogSources", &cluster.catalog_sources, now),
+        of("ClusterCatalogs", &cluster.cluster_catalogs, now),
     ]
 }
 

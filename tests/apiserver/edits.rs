@@ -76,13 +76,18 @@ impl Proof {
         let releases = |releases: &[&Release]| json!({"spec": internal_release_image(releases)["spec"]});
         let third = Release::new("4.19.9", '3');
         let drops: &[&str] = &["internalreleaseimage.airgate.io"];
+        let adds: &[&str] = &["internalreleaseimage-additions.airgate.io"];
+        let mut added_with_override = annotate(json!("{}"));
+        added_with_override["spec"] = releases(&[&old, &new, &third])["spec"].clone();
         let holds = internal_release_image(&[&old, &new]);
         self.check_edits(
             images,
             holds.clone(),
             [
-                (releases(&[&old, &new, &third]), &[]),
-                (releases(&[&third, &new, &old]), &[]),
+                (releases(&[&old, &new, &third]), adds),
+                (added_with_override, adds),
+                (releases(&[&third, &new, &old]), adds),
+                (releases(&[&new, &old]), &[]),
                 (json!({"metadata": {"labels": {"a": "b"}}}), &[]),
                 (json!({"metadata": {"finalizers": ["test.example/stays"]}}), &[]),
                 (json!({"status": {"releases": internal_release_image(&[&third])["status"]["releases"]}}), &[]),
@@ -91,6 +96,12 @@ impl Proof {
                 (releases(&[&old, &third]), drops),
             ],
         );
+        self.recorder.take();
+        self.api.delete("/apis/machineconfiguration.openshift.io/v1/internalreleaseimages/cluster");
+        self.recorder.take();
+        self.api.create(&format!("{images}?dryRun=All"), &holds).success();
+        let asked: Vec<String> = self.recorder.take().into_iter().map(|(webhook, _)| webhook).collect();
+        assert_eq!(asked, adds, "CREATE");
         let mut going = holds;
         going["metadata"]["deletionTimestamp"] = "2026-11-30T12:00:00Z".into();
         self.check_edits(images, going, [(releases(&[&third]), &[]), (json!({"metadata": {"finalizers": null}}), &[])]);

@@ -50,6 +50,7 @@ fn the_running_release_stays_whoever_drops_it_from_the_spec() {
       works: leave ocp-release-bundle-4.18.12-x86_64 in spec.releases until the cluster has moved on:
              oc get clusterversion version -o yaml; oc get machineconfigpools
       rule:  release-in-use (airgate policies explain release-in-use); in an emergency: airgate override --help
+    audit: internalreleaseimage.airgate.io bundle-change: pass (facts: ClusterVersion from watch, N s old; MachineConfigNodes from watch, N s old)
     audit: internalreleaseimage.airgate.io release-in-use: deny: ocp-release-bundle-4.18.12-x86_64 holds 4.18.12, which this cluster needs: ocp-release-bundle-4.18.12-x86_64 holds 4.18.12: the cluster runs it, MachineConfigPool master runs it (and 1 more) (facts: MachineConfigNodes from watch, N s old; ClusterVersion from watch, N s old; MachineConfigPools from watch, N s old; rendered MachineConfigs from watch, N s old)
     "#);
 }
@@ -87,6 +88,7 @@ fn a_release_that_nothing_needs_may_go_after_a_look_at_the_cluster_as_it_is() {
     assert_snapshot!(check(&guard, keep(&guard, &[&site.current])).transcript(), @"
     exit 0, HTTP 200, stored
     internalreleaseimage.machineconfiguration.openshift.io/cluster patched
+    audit: internalreleaseimage.airgate.io bundle-change: pass (facts: ClusterVersion from live read, N s old; MachineConfigNodes from watch, N s old)
     audit: internalreleaseimage.airgate.io release-in-use: pass (facts: MachineConfigNodes from watch, N s old; ClusterVersion from live read, N s old; MachineConfigPools from live read, N s old; rendered MachineConfigs from live read, N s old; CatalogSources from watch, N s old; ClusterCatalogs from watch, N s old)
     ");
     let asked: Vec<String> = guard.testbed.audit_events()[seen..]
@@ -110,6 +112,7 @@ fn a_release_of_the_past_stays_unless_only_what_is_in_use_is_retained() {
       why:   ocp-release-bundle-4.18.12-x86_64 holds 4.18.12: a rollback would go to it.
       works: once no rollback is wanted: set retain: in-use in airgate's configuration; for this one time: airgate override --help
       rule:  release-in-use (airgate policies explain release-in-use); in an emergency: airgate override --help
+    audit: internalreleaseimage.airgate.io bundle-change: pass (facts: ClusterVersion from watch, N s old; MachineConfigNodes from watch, N s old)
     audit: internalreleaseimage.airgate.io release-in-use: deny: ocp-release-bundle-4.18.12-x86_64 holds 4.18.12, which a rollback would need: ocp-release-bundle-4.18.12-x86_64 holds 4.18.12: a rollback would go to it (facts: MachineConfigNodes from watch, N s old; ClusterVersion from watch, N s old; MachineConfigPools from watch, N s old; rendered MachineConfigs from watch, N s old)
     "#);
     guard.configure(Some(json!({"retain": "in-use"})));
@@ -117,6 +120,7 @@ fn a_release_of_the_past_stays_unless_only_what_is_in_use_is_retained() {
     exit 0, HTTP 200, stored
     Warning: release-in-use: 4.18.12 leaves the cluster with ocp-release-bundle-4.18.12-x86_64: nothing runs it any more, but a rollback would go to it
     internalreleaseimage.machineconfiguration.openshift.io/cluster patched
+    audit: internalreleaseimage.airgate.io bundle-change: pass (facts: ClusterVersion from live read, N s old; MachineConfigNodes from watch, N s old)
     audit: internalreleaseimage.airgate.io release-in-use: warn: 4.18.12 leaves the cluster with ocp-release-bundle-4.18.12-x86_64: nothing runs it any more, but a rollback would go to it (facts: MachineConfigNodes from watch, N s old; ClusterVersion from live read, N s old; MachineConfigPools from live read, N s old; rendered MachineConfigs from live read, N s old; CatalogSources from watch, N s old; ClusterCatalogs from watch, N s old)
     ");
     let all = kubectl(&guard, ["delete", "internalreleaseimage/cluster"]);

@@ -216,7 +216,7 @@ fn an_image_by_digest_is_judged_by_what_the_mirror_holds() {
     Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: whether 4.18.12 may go to quay.example/openshift-release-dev/ocp-release@sha256:dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd cannot be judged.
       why:   no release source on this site knows that digest and it could not be read: no registry has it: MIRROR/mirror/openshift/release-images: MIRROR does not have it (404 MANIFEST_UNKNOWN: manifest unknown), so which versions it can be reached from is not known.
       works: mend what those places answer (airgate release info PULLSPEC asks them again); or oc adm release info -o json of it, where its registry can be reached, tells version and metadata.previous: write them with the digest into a ReleaseCatalog file below --releases
-      rule:  upgrade-path (airgate policies explain upgrade-path; it also tells the way out in an emergency)
+      rule:  upgrade-path (airgate policies explain upgrade-path); in an emergency: airgate override --help
     "#);
     site.upgrade(listed.digest()).success();
     let asked = site.registry.requests().len();

@@ -40,6 +40,8 @@ mod oc;
 #[cfg(test)]
 mod override_step;
 #[cfg(test)]
+mod platform;
+#[cfg(test)]
 #[expect(dead_code, reason = "the tests of registries use the rest")]
 #[path = "../registry/push.rs"]
 mod push;
@@ -66,6 +68,8 @@ mod signatures;
 mod status;
 #[cfg(test)]
 mod step;
+#[cfg(test)]
+mod support;
 #[cfg(test)]
 mod testbed;
 #[cfg(test)]

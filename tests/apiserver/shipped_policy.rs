@@ -453,9 +453,9 @@ const HEAD: &str = "\
 # The shipped policy beside airgate
 
 OpenShift guards the deletion of the InternalReleaseImage (IRI) with a ValidatingAdmissionPolicy of its own, which refuses it while
-an entry of the IRI's status has the digest of the ClusterVersion's `status.desired.image`. airgate's policy release-in-use guards
-the same object. This is what the two say in the situations in which a cluster was seen to lose a release that it still needed
-([the cases](../policies/release-in-use/cases/guard-cases.yaml)), measured on a real API server: an equivalent of the shipped
+an entry of the IRI's status has the digest of the ClusterVersion's `status.desired.image`. airgate's policies release-in-use
+and bundle-support guard the same object. This is what the two say in the situations in which a cluster was seen to lose a
+release that it still needed ([the cases](../policies/release-in-use/cases/guard-cases.yaml)), measured on a real API server: an equivalent of the shipped
 policy alone, then airgate alone, with `retain: in-use` (a site that cleans up after each upgrade; the right answers are for it)
 and with its default, `retain: history`. A wrong answer is **bold**.
 

@@ -34,6 +34,9 @@ pub fn shown(world: &World) -> String {
             format!("UPDATE of {old:#?} to {:#?} annotation {:?}", new.spec, new.annotation)
         }
         Request::DeleteIri(old) => format!("DELETE {old:#?}"),
+        Request::Create(new) => format!("CREATE {new:#?} by {}", world.user),
+        Request::Update(old, new) => format!("UPDATE of {old:#?} to {new:#?} by {}", world.user),
+        Request::Delete(old) => format!("DELETE {old:#?} by {}, IRI {:?}", world.user, world.iri),
     };
     let mut parts = vec![request];
     if matches!(world.request, Request::UpdateIri(..) | Request::DeleteIri(_)) {
@@ -126,7 +129,7 @@ fn engine_and_model_agree() {
 }
 
 /// How often, in a thousand worlds, something must come to pass: else the generator has degenerated.
-const AT_LEAST: [(&str, u32); 18] = [
+const AT_LEAST: [(&str, u32); 22] = [
     ("result Pass", 200),
     ("result Warn", 80),
     ("result Unknown", 40),
@@ -143,6 +146,10 @@ const AT_LEAST: [(&str, u32); 18] = [
     ("release-identity Unknown", 3),
     ("release-identity Deny", 25),
     ("clusterversion-singleton Deny", 40),
+    ("bundle-change Warn", 30),
+    ("bundle-change Unknown", 10),
+    ("bundle-support Unknown", 1),
+    ("bundle-support Deny", 10),
     ("override used", 10),
     ("step without a finding", 50),
 ];

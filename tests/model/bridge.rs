@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::generate::POLICY_IDS;
 use crate::reference::{Answer, Outcome};
-use crate::world::{self, Bundle, CatalogEntry, ClusterVersion, Iri, NOW, Request, Seen, Target, World};
+use crate::world::{self, Bundle, CatalogEntry, ClusterVersion, Iri, Kind, NOW, Request, Seen, Target, Thing, World};
 
 pub const UID: &str = "0df28fbd-5f5f-11e8-bc74-36e6bb280816";
 
@@ -77,16 +77,19 @@ fn review(world: &World) -> Value {
         Request::CreateIri(new) => ("CREATE", None, Some(iri(new))),
         Request::UpdateIri(old, new) => ("UPDATE", Some(iri(old)), Some(iri(new))),
         Request::DeleteIri(old) => ("DELETE", Some(iri(old)), None),
+        Request::Create(new) => ("CREATE", None, Some(thing(new))),
+        Request::Update(old, new) => ("UPDATE", Some(thing(old)), Some(thing(new))),
+        Request::Delete(old) => ("DELETE", Some(thing(old)), None),
     };
     let object = new.as_ref().or(old.as_ref()).unwrap();
-    let (group, version) = object["apiVersion"].as_str().unwrap().split_once('/').unwrap();
-    let resource = if object["kind"] == "ClusterVersion" { "clusterversions" } else { "internalreleaseimages" };
+    let (group, version) = object["apiVersion"].as_str().unwrap().split_once('/').unwrap_or(("", "v1"));
+    let resource = format!("{}s", object["kind"].as_str().unwrap().to_lowercase());
     let kind = json!({"group": group, "version": version, "kind": object["kind"]});
     let resource = json!({"group": group, "version": version, "resource": resource});
     json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
         "uid": UID, "kind": kind, "resource": resource, "requestKind": kind, "requestResource": resource,
         "name": object["metadata"]["name"], "operation": operation,
-        "userInfo": {"username": "admin", "groups": world.groups}, "dryRun": world.dry_run,
+        "userInfo": {"username": world.user, "groups": world.groups}, "dryRun": world.dry_run,
         "object": new, "oldObject": old,
     }})
 }
@@ -157,6 +160,12 @@ fn bundles(bundles: &[Bundle]) -> Vec<Value> {
         if !bundle.image.is_empty() {
             value["image"] = json!(bundle.image);
         }
+        if bundle.state.is_empty() {
+            return value;
+        }
+        let states = ["Mounted", "Installing", "Available", "Removing", "Degraded"];
+        let status = |state| if state == bundle.state { "True" } else { "False" };
+        value["conditions"] = states.iter().map(|state| json!({"type": state, "status": status(*state)})).collect();
         value
     };
     bundles.iter().map(bundle).collect()
@@ -170,18 +179,46 @@ fn iri(iri: &Iri) -> Value {
         "spec": {"releases": spec}, "status": {"releases": bundles(&iri.status)}})
 }
 
+fn thing(thing: &Thing) -> Value {
+    let mut object = json!({"metadata": metadata(&thing.name, &thing.annotation, thing.terminating)});
+    let (api, kind) = match thing.kind {
+        Kind::Secret => ("v1", "Secret"),
+        Kind::Crd => ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+        Kind::MachineConfig => ("machineconfiguration.openshift.io/v1", "MachineConfig"),
+    };
+    (object["apiVersion"], object["kind"]) = (api.into(), kind.into());
+    match thing.kind {
+        Kind::Secret => {
+            object["metadata"]["namespace"] = json!(thing.namespace);
+            object["data"] = json!(thing.data);
+        }
+        Kind::Crd => object["spec"] = json!({"group": "g"}),
+        Kind::MachineConfig => object["spec"] = json!({"osImageURL": thing.os_image, "kernelArguments": ["quiet"]}),
+    }
+    object
+}
+
 fn snapshot(world: &World, now: Timestamp) -> Snapshot {
     const MCO: &str = "machineconfiguration.openshift.io/v1";
     const CONFIG: &str = "config.openshift.io/v1";
     let list = |api: &str, kind: &str, items: Vec<Value>| json!({"apiVersion": api, "kind": kind, "items": items});
     let mut documents = vec![];
-    let mut absent = ["internalreleaseimages", "catalogsources", "clustercatalogs"].map(str::to_owned).to_vec();
+    let mut absent = ["catalogsources", "clustercatalogs"].map(str::to_owned).to_vec();
     let mut add = |seen: &Seen<()>, resource: &str, document: Option<Value>| match seen {
         Seen::Absent => absent.push(resource.to_owned()),
         _ => documents.extend(document),
     };
     let cv = world.cluster_version.value().map(|cv| list(CONFIG, "ClusterVersionList", vec![cluster_version(cv)]));
     add(&kind_of(&world.cluster_version), "clusterversions", cv);
+    let stored = world.iri.value().map(|terminating| {
+        let stored = Iri {
+            terminating: *terminating,
+            spec: vec!["ocp-release-bundle-4.19.9-x86_64".to_owned()],
+            ..Iri::default()
+        };
+        list(MCO, "InternalReleaseImageList", vec![iri(&stored)])
+    });
+    add(&kind_of(&world.iri), "internalreleaseimages", stored);
     let nodes = world.nodes.value().map(|nodes| {
         let node = |(index, held): (usize, &Vec<Bundle>)| {
             json!({"apiVersion": MCO, "kind": "MachineConfigNode", "metadata": {"name": format!("master-{index}")},
@@ -218,6 +255,7 @@ fn snapshot(world: &World, now: Timestamp) -> Snapshot {
     assert!(state.problems().is_empty(), "{:?}", state.problems());
     let mut snapshot = state.snapshot();
     age(&mut snapshot.cluster_version, &world.cluster_version, now);
+    age(&mut snapshot.internal_release_image, &world.iri, now);
     age(&mut snapshot.machine_config_nodes, &world.nodes, now);
     age(&mut snapshot.machine_config_pools, &world.pools, now);
     age(&mut snapshot.rendered_releases, &world.rendered, now);

@@ -37,6 +37,7 @@ fn cluster(version: &str, letter: char) -> ClusterVersion {
 fn world(stored: &ClusterVersion, request: Request) -> World {
     World {
         cluster_version: Seen::Yes(stored.clone()),
+        iri: Seen::Absent,
         nodes: Seen::Yes(vec![]),
         pools: Seen::Yes(vec![]),
         rendered: Seen::Yes(BTreeMap::new()),
@@ -49,6 +50,7 @@ fn world(stored: &ClusterVersion, request: Request) -> World {
             policies: BTreeMap::new(),
         },
         request,
+        user: "admin".to_owned(),
         groups: vec![],
         dry_run: false,
     }
@@ -76,7 +78,11 @@ fn entry(letter: char, version: &str, previous: &[&str], architecture: &str) -> 
 
 /// Deletes an IRI of these bundles; '0' is a digest of zeros.
 fn delete(stored: &ClusterVersion, bundles: &[(&str, char)], overridden: &[&str]) -> World {
-    let bundle = |(name, letter): &(&str, char)| Bundle { name: (*name).to_owned(), image: image(*letter) };
+    let bundle = |(name, letter): &(&str, char)| Bundle {
+        name: (*name).to_owned(),
+        image: image(*letter),
+        state: "Available".to_owned(),
+    };
     let entry = |name: &&str| {
         json!({"policy": "release-in-use", "from": "cluster", "target": name, "reason": "INC-7",
             "expires": "2026-12-01T13:00:00Z"})

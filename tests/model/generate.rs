@@ -21,8 +21,15 @@ pub const GOOD_REPOSITORIES: [&str; 5] = [
     "MIRROR.Example/ocp",
 ];
 
-pub const POLICY_IDS: [&str; 5] =
-    ["upgrade-path", "digest-only", "release-in-use", "release-identity", "clusterversion-singleton"];
+pub const POLICY_IDS: [&str; 7] = [
+    "upgrade-path",
+    "digest-only",
+    "release-in-use",
+    "release-identity",
+    "clusterversion-singleton",
+    "bundle-change",
+    "bundle-support",
+];
 
 /// Tapes that a world can be drawn from.
 pub fn tapes() -> impl Strategy<Value = Vec<u8>> {
@@ -49,8 +56,15 @@ fn world(tape: &mut Tape) -> World {
     let settings = settings(tape);
     let request = request::request(tape, &releases, &cluster_version, &iri);
     let hosted = tape.chance(9);
+    let iri_goes = tape.chance(20);
+    let user = request::user(tape, &request);
     World {
         cluster_version: seen(tape, cluster_version),
+        iri: match tape.percent() {
+            ..70 => seen(tape, iri_goes),
+            70..82 => Seen::Absent,
+            _ => Seen::Unknown,
+        },
         nodes: seen(tape, nodes),
         pools: seen(tape, pools),
         rendered: seen(tape, rendered),
@@ -58,6 +72,7 @@ fn world(tape: &mut Tape) -> World {
         catalog,
         settings,
         request,
+        user,
         groups,
         dry_run: tape.chance(10),
     }

@@ -3,6 +3,8 @@
 //! Beside each rule stands the sentence it comes from ("Q4" is settled question 4). Where the design is silent,
 //! the comment says "silent:" and what was chosen.
 
+mod bundle_change;
+mod bundle_support;
 mod catalog;
 mod digest_only;
 mod in_use;
@@ -64,7 +66,7 @@ struct Policy {
     judge: fn(&World) -> Vec<Finding>,
 }
 
-const POLICIES: [Policy; 5] = [
+const POLICIES: [Policy; 7] = [
     Policy { id: "upgrade-path", on_unknown: OnUnknown::Deny, of_cluster_version: true, judge: upgrade_path::judge },
     Policy {
         id: "digest-only",
@@ -80,6 +82,18 @@ const POLICIES: [Policy; 5] = [
         judge: release_identity::judge,
     },
     Policy { id: "clusterversion-singleton", on_unknown: OnUnknown::Deny, of_cluster_version: true, judge: singleton },
+    Policy {
+        id: "bundle-change",
+        on_unknown: OnUnknown::Allow,
+        of_cluster_version: false,
+        judge: bundle_change::judge,
+    },
+    Policy {
+        id: "bundle-support",
+        on_unknown: OnUnknown::Warn,
+        of_cluster_version: false,
+        judge: bundle_support::judge,
+    },
 ];
 
 /// Judges a world.
@@ -90,8 +104,9 @@ pub fn judge(world: &World) -> Answer {
     let mut warned = match &world.request {
         Request::UpdateCv(old, new) => old.annotation != new.annotation,
         Request::UpdateIri(old, new) => old.annotation != new.annotation,
-        Request::CreateCv(_) | Request::CreateIri(_) => true,
-        Request::DeleteCv(_) | Request::DeleteIri(_) => false,
+        Request::Update(old, new) => old.annotation != new.annotation,
+        Request::CreateCv(_) | Request::CreateIri(_) | Request::Create(_) => true,
+        Request::DeleteCv(_) | Request::DeleteIri(_) | Request::Delete(_) => false,
     };
     warned &= match overrides::read(world) {
         overrides::Annotation::Malformed => true,
@@ -121,7 +136,9 @@ pub fn judge(world: &World) -> Answer {
                 },
             };
             // "mode is the ceiling on both: deny as asked, warn never more than a warning, audit recorded only"
-            let hosted = policy.of_cluster_version && hosted(world);
+            // A MachineConfig is no ClusterVersion, whichever rule it meets.
+            let of_other = matches!(world.request, Request::Create(_) | Request::Update(..) | Request::Delete(_));
+            let hosted = policy.of_cluster_version && !of_other && hosted(world);
             let asked = asked.min(mode).min(if hosted { Mode::Warn } else { Mode::Deny });
             match asked {
                 Mode::Deny => denials.push((policy, finding)),

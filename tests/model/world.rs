@@ -71,6 +71,8 @@ pub struct ClusterVersion {
 pub struct Bundle {
     pub name: String,
     pub image: String,
+    /// The type of its one condition that is True; "" where it has no conditions.
+    pub state: String,
 }
 
 /// An InternalReleaseImage.
@@ -133,6 +135,28 @@ pub struct Settings {
     pub policies: BTreeMap<&'static str, (Option<Mode>, Option<OnUnknown>)>,
 }
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    #[default]
+    Secret,
+    Crd,
+    MachineConfig,
+}
+
+/// An object of another kind, as far as some rule looks at it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Thing {
+    pub kind: Kind,
+    pub name: String,
+    pub namespace: String,
+    pub terminating: bool,
+    pub annotation: String,
+    /// Of a Secret: its keys, and what they hold.
+    pub data: BTreeMap<String, String>,
+    /// Of a MachineConfig.
+    pub os_image: String,
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
     CreateCv(ClusterVersion),
@@ -141,11 +165,16 @@ pub enum Request {
     CreateIri(Iri),
     UpdateIri(Iri, Iri),
     DeleteIri(Iri),
+    Create(Thing),
+    Update(Thing, Thing),
+    Delete(Thing),
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct World {
     pub cluster_version: Seen<ClusterVersion>,
+    /// The InternalReleaseImage, by whether it is on its way out.
+    pub iri: Seen<bool>,
     /// Per MachineConfigNode the bundles that it lists.
     pub nodes: Seen<Vec<Vec<Bundle>>>,
     pub pools: Seen<Vec<Pool>>,
@@ -156,6 +185,7 @@ pub struct World {
     pub catalog: Vec<CatalogEntry>,
     pub settings: Settings,
     pub request: Request,
+    pub user: String,
     pub groups: Vec<String>,
     pub dry_run: bool,
 }

@@ -34,6 +34,31 @@ fn rules_are_narrow_in_every_manifest() {
     }
 }
 
+/// What becomes of requests while airgate is away, and where the API server looks at all.
+#[test]
+fn only_guarded_steps_fail_without_airgate() {
+    let printed = airgate(&["manifests"]).stdout;
+    let webhooks = &airgate::files::document::from_yaml(&printed).unwrap()[0]["webhooks"];
+    let told: Vec<String> = webhooks
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|webhook| {
+            let namespaces = &webhook["namespaceSelector"]["matchExpressions"][0]["values"];
+            let scopes: Vec<_> =
+                webhook["rules"].as_array().unwrap().iter().map(|rule| rule["scope"].as_str().unwrap()).collect();
+            // A namespaced rule never stands without its one namespace.
+            assert_eq!(scopes.contains(&"Namespaced"), namespaces.is_array(), "{webhook:#}");
+            let text = |field: &str| webhook[field].as_str().unwrap_or_default().to_owned();
+            format!("{} {} {}", text("name"), text("failurePolicy"), webhook["timeoutSeconds"])
+        })
+        .collect();
+    let fail = ["clusterversion.airgate.io Fail 10", "internalreleaseimage.airgate.io Fail 10"];
+    let (steps, others): (Vec<_>, Vec<_>) = told.iter().partition(|line| fail.contains(&&***line));
+    assert_eq!(steps.len(), 2, "{told:?}");
+    assert!(others.len() >= 4 && others.iter().all(|line| line.ends_with(" Ignore 5")), "{told:?}");
+}
+
 #[test]
 fn a_server_outside_the_cluster_gets_its_url_and_ca() {
     let dir = tempfile::tempdir().unwrap();

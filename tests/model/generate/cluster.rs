@@ -100,7 +100,15 @@ fn bundle(tape: &mut Tape, name: &str, of: &Truth) -> Bundle {
         85..90 if !of.shards.is_empty() => image(tape, &of.shards[0]),
         _ => String::new(),
     };
-    Bundle { name: name.to_owned(), image }
+    let state = match tape.percent() {
+        ..80 => "Available",
+        80..86 => "Mounted",
+        86..89 => "Installing",
+        89..92 => "Removing",
+        92..95 => "Degraded",
+        _ => "",
+    };
+    Bundle { name: name.to_owned(), image, state: state.to_owned() }
 }
 
 pub fn iri(tape: &mut Tape, releases: &[Truth]) -> Iri {

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+mod things;
+
 use super::POLICY_IDS;
 use super::cluster::bundle_name;
 use super::releases::{Truth, digest, digest_zeros, image, version};
@@ -9,11 +11,14 @@ use super::tape::Tape;
 use crate::reference::digest_of;
 use crate::world::{ClusterVersion, Iri, Request, Target};
 
+pub use things::user;
+
 pub fn request(tape: &mut Tape, releases: &[Truth], cv: &ClusterVersion, iri: &Iri) -> Request {
     // Nothing acts on a ClusterVersion by another name.
     let cv = &ClusterVersion { name: (if tape.chance(2) { "other" } else { "version" }).to_owned(), ..cv.clone() };
     match tape.percent() {
-        ..55 => update_cv(tape, releases, cv),
+        ..45 => update_cv(tape, releases, cv),
+        45..55 => things::request(tape),
         55..60 => {
             let mut new = ClusterVersion { terminating: false, target: target(tape, releases, cv), ..cv.clone() };
             let steps = [&*step(&new.target)];

@@ -2,7 +2,7 @@
 
 use super::Finding;
 use super::texts::digest_pullspec;
-use crate::world::{Request, World};
+use crate::world::{Kind, Request, Thing, World};
 
 pub fn judge(world: &World) -> Vec<Finding> {
     // "ClusterVersion CREATE/UPDATE: desiredUpdate.image when it or force (false to true) changes"
@@ -16,8 +16,20 @@ pub fn judge(world: &World) -> Vec<Finding> {
             }
             &new.target.image
         }
+        // G13: "Match users only; old tag values must stay editable"
+        Request::Create(new) if written(new, &world.user) => &new.os_image,
+        Request::Update(old, new) if written(new, &world.user) && old.os_image != new.os_image => &new.os_image,
         _ => return vec![],
     };
     // Q1: an absent image is no image.
     if image.is_empty() || digest_pullspec(image) { vec![] } else { vec![Finding::malformed()] }
+}
+
+/// A MachineConfig that none of the platform's writers makes.
+fn written(thing: &Thing, user: &str) -> bool {
+    let writers = ["machine-config-controller", "machine-config-operator", "machine-os-builder"];
+    let by_platform = user
+        .strip_prefix("system:serviceaccount:openshift-machine-config-operator:")
+        .is_some_and(|account| writers.contains(&account));
+    thing.kind == Kind::MachineConfig && !thing.name.starts_with("rendered-") && !by_platform
 }

@@ -23,6 +23,7 @@ pub fn read(world: &World) -> Annotation {
     let text = match &world.request {
         Request::CreateCv(object) | Request::UpdateCv(_, object) | Request::DeleteCv(object) => &object.annotation,
         Request::CreateIri(object) | Request::UpdateIri(_, object) | Request::DeleteIri(object) => &object.annotation,
+        Request::Create(object) | Request::Update(_, object) | Request::Delete(object) => &object.annotation,
     };
     if text.is_empty() {
         return Annotation::Entries(vec![]);
@@ -55,9 +56,10 @@ impl Entry {
     pub fn opens(&self, world: &World, policy: &str, step: &str) -> bool {
         // "`from` is the current version, `none` on CREATE, metadata.name for other kinds"
         let from = match &world.request {
-            Request::CreateCv(_) => "none",
+            Request::CreateCv(_) | Request::Create(_) | Request::CreateIri(_) => "none",
+            Request::Update(old, _) | Request::Delete(old) => &old.name,
             Request::UpdateCv(old, _) | Request::DeleteCv(old) => &old.desired.version,
-            Request::CreateIri(_) | Request::UpdateIri(..) | Request::DeleteIri(_) => "cluster",
+            Request::UpdateIri(..) | Request::DeleteIri(_) => "cluster",
         };
         // "valid while now < expires <= now + 24 h at the time of use"
         let in_time = self.in_time();

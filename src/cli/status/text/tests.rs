@@ -146,7 +146,10 @@ fn the_sample_site_on_one_screen() {
       ocp-release-bundle-4.22.3-x86_64
         in use:   no
         ready:    yes, on 3 of 3 nodes
-        removal:  allowed
+        removal:  allowed with a warning: release-in-use: whether CatalogSources are
+                  served from what leaves is not known: a test has no
+                  catalogsources; release-in-use: whether ClusterCatalogs are served
+                  from what leaves is not known: a test has no clustercatalogs
           oc patch internalreleaseimage cluster --type json -p '[{"op":"test","path":"/spec/releases/1/name","value":"ocp-release-bundle-4.22.3-x86_64"},{"op":"remove","path":"/spec/releases/1"}]'
         node      state
         master-0  available
