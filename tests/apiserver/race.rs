@@ -97,6 +97,11 @@ fn what_is_stored_is_audited() {
     let audit = || {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_airgate"));
         command.arg("audit").arg("--kubeconfig").arg(guard.kubeconfig()).arg("--releases").arg(guard.releases());
+        // As the server is set.
+        let config = guard.testbed.dir().join("airgate.config");
+        if config.exists() {
+            command.arg("--config").arg(config);
+        }
         let output = command.args(["-o", "json"]).env_remove("AIRGATE_STATE").output().unwrap();
         let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
         (output.status.code(), report)

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use super::run::{airgate, airgate_with_stdin};
 
 const SAMPLE: [&str; 4] = ["--state", "policies/sample/state", "--releases", "policies/sample/releases"];
-const NOW: [&str; 2] = ["--now", "2026-12-01T00:00:00Z"];
+/// Before every clock: whatever is read is of no age, however long a command takes.
+const NOW: [&str; 2] = ["--now", "2020-01-01T00:00:00Z"];
 const R: &str = "registry.example:5000/ocp/release";
 const OLD: &str = "sha256:bb88f6236b1b6dabafe87c6868013212108dc6c04e940782e44c6fa62fd7f36e";
 
