@@ -19,7 +19,7 @@ use crate::registry::{Access, Registry};
 use crate::text::shown;
 
 /// What was read is good for as long; whoever renews a secret does not wait longer.
-const FRESH: Duration = Duration::from_secs(60);
+const FRESH: Duration = Duration::from_mins(1);
 /// Of one object: a CA bundle has some 250 KB.
 const PATIENCE: Duration = Duration::from_secs(3);
 

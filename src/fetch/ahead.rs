@@ -17,8 +17,8 @@ use crate::release::Lookup;
 /// Between two looks at the cluster's objects.
 pub(super) const EVERY: Duration = Duration::from_secs(15);
 /// After a failure; the second time twice as long, and so on up to the last.
-const AGAIN: Duration = Duration::from_secs(60);
-const AGAIN_AT_MOST: Duration = Duration::from_secs(3600);
+const AGAIN: Duration = Duration::from_mins(1);
+const AGAIN_AT_MOST: Duration = Duration::from_hours(1);
 /// The newest conditional updates; there may be hundreds, most of them never looked at.
 const CONDITIONAL: usize = 20;
 /// An update service with more than this is not asked about a disconnected site.

@@ -22,9 +22,9 @@ const AT_ONCE: usize = 16;
 /// For one image; a registry that is slower than this is not one to upgrade from.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// After what a release is looked at again: mirrors are cleaned up too.
-const COMPLETE_FOR: Duration = Duration::from_secs(3600);
+const COMPLETE_FOR: Duration = Duration::from_hours(1);
 /// The same where something is missing: somebody may be mirroring it right now.
-const INCOMPLETE_FOR: Duration = Duration::from_secs(120);
+const INCOMPLETE_FOR: Duration = Duration::from_mins(2);
 /// Releases and images remembered.
 const RELEASES: usize = 64;
 const IMAGES: usize = 64 * 1024;

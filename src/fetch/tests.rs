@@ -60,7 +60,7 @@ impl Source for Hand {
 
 const SHORT: Timing = Timing {
     flight: Duration::from_millis(300),
-    failed_for: Duration::from_secs(600),
+    failed_for: Duration::from_mins(10),
     repeat: Duration::from_millis(20),
 };
 
@@ -110,7 +110,7 @@ async fn the_first_waits_for_its_deadline_and_it_goes_on_without_anybody() {
     let deadline = soon();
     assert!(reading(flights.want(&want('a'), deadline).await));
     assert!(Instant::now() >= deadline);
-    let far = Instant::now() + Duration::from_secs(600);
+    let far = Instant::now() + Duration::from_mins(10);
     assert!(reading(flights.want(&want('a'), far).await), "the second does not wait for its own");
     flights.source.go.notify_one();
     while flights.source.published.lock().unwrap().is_empty() {
@@ -121,14 +121,14 @@ async fn the_first_waits_for_its_deadline_and_it_goes_on_without_anybody() {
 
 #[tokio::test]
 async fn a_reading_that_never_ends_is_given_up_and_a_failure_is_an_answer_for_a_while() {
-    let timing = Timing { failed_for: Duration::from_millis(400), repeat: Duration::from_secs(600), ..SHORT };
+    let timing = Timing { failed_for: Duration::from_millis(400), repeat: Duration::from_mins(10), ..SHORT };
     let flights = Arc::new(Flights::new(
         Hand { held: true, ..Hand::default() },
         Limit::new(9, SHORT.flight),
         timing,
         Counts::default(),
     ));
-    let far = Instant::now() + Duration::from_secs(600);
+    let far = Instant::now() + Duration::from_mins(10);
     assert!(why(flights.want(&want('a'), far).await).contains("was not read within"));
     assert!(why(flights.want(&want('a'), far).await).contains("was not read within"));
     assert_eq!(flights.source.asked.load(Ordering::Relaxed), 1);
@@ -159,7 +159,7 @@ async fn what_only_mirrors_were_asked_for_is_asked_for_everywhere_by_a_review() 
         async { flights.ahead(&want('a')).await },
         async {
             tokio::task::yield_now().await;
-            flights.want(&want('a'), Instant::now() + Duration::from_secs(600)).await
+            flights.want(&want('a'), Instant::now() + Duration::from_mins(10)).await
         },
         async {
             while flights.source.published.lock().unwrap().is_empty() {
@@ -175,7 +175,7 @@ async fn what_only_mirrors_were_asked_for_is_asked_for_everywhere_by_a_review() 
 #[tokio::test]
 async fn look_ups_are_limited_as_a_whole_but_not_those_ahead() {
     let flights =
-        Arc::new(Flights::new(Hand::default(), Limit::new(2, Duration::from_secs(60)), SHORT, Counts::default()));
+        Arc::new(Flights::new(Hand::default(), Limit::new(2, Duration::from_mins(1)), SHORT, Counts::default()));
     let letters = ['a', 'b', 'c'];
     let mut ends = vec![];
     for letter in letters {

@@ -32,6 +32,7 @@ mod kubectl;
 mod live;
 #[cfg(test)]
 mod lookups;
+#[cfg(test)]
 mod node_registry;
 #[cfg(test)]
 mod objects;
@@ -47,6 +48,7 @@ mod platform;
 mod push;
 #[cfg(test)]
 mod race;
+#[cfg(test)]
 mod ready;
 #[cfg(test)]
 #[expect(dead_code, reason = "the tests of registries use the rest")]

@@ -38,7 +38,7 @@ impl Manifest {
         let bytes = format!(
             r#"{{"schemaVersion":2,"mediaType":"application/vnd.docker.distribution.manifest.v2+json","annotations":{{"version":"{version}"}}}}"#
         );
-        let hex: String = digest(&SHA256, bytes.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = crate::testing::sha256(bytes.as_bytes());
         Self { digest: format!("sha256:{hex}"), bytes }
     }
 }

@@ -7,6 +7,9 @@ use crate::release::Release;
 use crate::text::{Text, counted, shown};
 use crate::version::Version;
 
+/// More than any site has of one version.
+const CONTRADICTIONS_NAMED: usize = 8;
+
 impl PathStep<'_, '_> {
     /// The CVO resolves a version through availableUpdates alone, now or at any later sync.
     pub(super) fn version_only(&self, judgement: &mut Judgement) {
@@ -141,9 +144,10 @@ impl PathStep<'_, '_> {
     /// What sources disagree about that would be of this version; empty where they do not.
     fn contradiction_of(&self, version: &Version) -> String {
         let contradictions = self.context.catalog.contradictions_of(version);
-        contradictions.first().map_or_else(String::new, |(digest, one, other)| {
+        let named = contradictions.iter().take(CONTRADICTIONS_NAMED).map(|(digest, one, other)| {
             format!("; {} and {} say different things about {digest}", shown(&one.name), shown(&other.name))
-        })
+        });
+        named.collect()
     }
 
     fn migrate_to_multi(&self, version: &Version, judgement: &mut Judgement) {
