@@ -3,9 +3,13 @@
 use super::{FIELD, PathStep};
 use crate::cluster::Missing;
 use crate::policy::{Asks, Judgement};
-use crate::release::Release;
+use crate::pullspec::Digest;
+use crate::release::{Release, Source};
 use crate::text::{Text, counted, shown};
 use crate::version::Version;
+
+/// Digests on which sources differ that one text names.
+const CONTRADICTIONS_SHOWN: usize = 4;
 
 impl PathStep<'_, '_> {
     /// The CVO resolves a version through availableUpdates alone, now or at any later sync.
@@ -141,9 +145,11 @@ impl PathStep<'_, '_> {
     /// What sources disagree about that would be of this version; empty where they do not.
     fn contradiction_of(&self, version: &Version) -> String {
         let contradictions = self.context.catalog.contradictions_of(version);
-        contradictions.first().map_or_else(String::new, |(digest, one, other)| {
+        let told = |(digest, one, other): &(Digest, &Source, &Source)| {
             format!("; {} and {} say different things about {digest}", shown(&one.name), shown(&other.name))
-        })
+        };
+        // Any of them may be the one that hides what was asked for.
+        contradictions.iter().take(CONTRADICTIONS_SHOWN).map(told).collect()
     }
 
     fn migrate_to_multi(&self, version: &Version, judgement: &mut Judgement) {
