@@ -38,8 +38,7 @@ impl Manifest {
         let bytes = format!(
             r#"{{"schemaVersion":2,"mediaType":"application/vnd.docker.distribution.manifest.v2+json","annotations":{{"version":"{version}"}}}}"#
         );
-        let hex = crate::testing::sha256(bytes.as_bytes());
-        Self { digest: format!("sha256:{hex}"), bytes }
+        Self { digest: crate::testing::sha256(bytes.as_bytes()), bytes }
     }
 }
 

@@ -3,12 +3,13 @@
 use super::{FIELD, PathStep};
 use crate::cluster::Missing;
 use crate::policy::{Asks, Judgement};
-use crate::release::Release;
+use crate::pullspec::Digest;
+use crate::release::{Release, Source};
 use crate::text::{Text, counted, shown};
 use crate::version::Version;
 
-/// More than any site has of one version.
-const CONTRADICTIONS_NAMED: usize = 8;
+/// Digests on which sources differ that one text names.
+const CONTRADICTIONS_SHOWN: usize = 4;
 
 impl PathStep<'_, '_> {
     /// The CVO resolves a version through availableUpdates alone, now or at any later sync.
@@ -144,10 +145,11 @@ impl PathStep<'_, '_> {
     /// What sources disagree about that would be of this version; empty where they do not.
     fn contradiction_of(&self, version: &Version) -> String {
         let contradictions = self.context.catalog.contradictions_of(version);
-        let named = contradictions.iter().take(CONTRADICTIONS_NAMED).map(|(digest, one, other)| {
+        let told = |(digest, one, other): &(Digest, &Source, &Source)| {
             format!("; {} and {} say different things about {digest}", shown(&one.name), shown(&other.name))
-        });
-        named.collect()
+        };
+        // Any of them may be the one that hides what was asked for.
+        contradictions.iter().take(CONTRADICTIONS_SHOWN).map(told).collect()
     }
 
     fn migrate_to_multi(&self, version: &Version, judgement: &mut Judgement) {
