@@ -5,7 +5,6 @@ use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 
-use aws_lc_rs::digest::{SHA256, digest};
 use axum::body::Body;
 use axum::http::{Request, Response};
 use base64::Engine as _;
