@@ -52,14 +52,15 @@ fn offering(update: Value, field: &str) -> MutexGuard<'static, Guard> {
 #[test]
 fn a_listed_target_is_stored() {
     let (guard, site) = (Guard::shared(), Site::new());
-    assert_snapshot!(check(&guard, to_image(&site.listed.image, false)), @r##"
+    assert_snapshot!(check(&guard, to_image(&site.listed.image, false)), @"
     exit 0, HTTP 200, stored
     clusterversion.config.openshift.io/version patched
     audit: clusterversion.airgate.io digest-only: pass
+    audit: clusterversion.airgate.io release-complete: unknown, allowed: whether every component image of 4.18.20 is on this site is not known: they have not been looked for yet
     audit: clusterversion.airgate.io release-identity: pass (facts: release 4.18.20 (unverified) from RELEASES/catalog.json, N s old)
     audit: clusterversion.airgate.io release-ready: pass (facts: InternalReleaseImage from watch, N s old; Nodes from watch, N s old; MachineConfigNodes from watch, N s old)
     audit: clusterversion.airgate.io upgrade-path: pass (facts: release 4.18.20 (unverified) from RELEASES/catalog.json, N s old)
-    "##);
+    ");
     assert_snapshot!(check(&guard, to_image(&site.listed.image, false)), @r##"
     exit 0, HTTP 200, nothing stored
     clusterversion.config.openshift.io/version patched (no change)
@@ -69,7 +70,7 @@ fn a_listed_target_is_stored() {
 #[test]
 fn an_unlisted_target_is_refused_with_the_stone_to_step_on() {
     let (guard, site) = (Guard::shared(), Site::new());
-    assert_snapshot!(check(&guard, to_image(&site.unlisted.image, false)), @r##"
+    assert_snapshot!(check(&guard, to_image(&site.unlisted.image, false)), @r#"
     exit 1, HTTP 403, nothing stored
     Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: 4.18.12 cannot go straight to 4.19.9.
       why:   4.19.9 says which versions it can be reached from; of 4.18 these are 4.18.19, 4.18.20 (read from RELEASES/catalog.json N s ago, not verified against the image).
@@ -77,11 +78,12 @@ fn an_unlisted_target_is_refused_with_the_stone_to_step_on() {
              oc adm upgrade --allow-explicit-upgrade --to-image registry.example:5000/ocp/release@sha256:2222222222222222222222222222222222222222222222222222222222222222
       rule:  upgrade-path (airgate policies explain upgrade-path); in an emergency: airgate override --help
     audit: clusterversion.airgate.io digest-only: pass
+    audit: clusterversion.airgate.io release-complete: unknown, allowed: whether every component image of 4.19.9 is on this site is not known: they have not been looked for yet
     audit: clusterversion.airgate.io release-identity: pass (facts: release 4.19.9 (unverified) from RELEASES/catalog.json, N s old)
     audit: clusterversion.airgate.io release-ready: pass
     audit: clusterversion.airgate.io upgrade-path: deny: 4.18.12 cannot go straight to 4.19.9: 4.19.9 says which versions it can be reached from; of 4.18 these are 4.18.19, 4.18.20 (read from RELEASES/catalog.json N s ago, not verified against the image) (facts: release 4.19.9 (unverified) from RELEASES/catalog.json, N s old)
-    "##);
-    assert_snapshot!(check(&guard, to_image(&site.unlisted.image, true)), @r##"
+    "#);
+    assert_snapshot!(check(&guard, to_image(&site.unlisted.image, true)), @r#"
     exit 1, HTTP 403, nothing stored
     Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: 4.18.12 cannot go straight to 4.19.9.
       why:   4.19.9 says which versions it can be reached from; of 4.18 these are 4.18.19, 4.18.20 (read from RELEASES/catalog.json N s ago, not verified against the image); force does not change that.
@@ -102,19 +104,21 @@ fn a_release_that_nobody_knows_is_refused_with_what_would_make_it_known() {
     assert_snapshot!(check(&guard, to_image(&site.unknown.image, false)), @r#"
     exit 1, HTTP 403, nothing stored
     Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: whether 4.18.12 may go to registry.example:5000/ocp/release@sha256:9999999999999999999999999999999999999999999999999999999999999999 cannot be judged.
-      why:   no release source on this site knows that digest, so which versions it can be reached from is not known.
-      works: oc adm release info -o json of it, where its registry can be reached, tells version and metadata.previous: write them with the digest into a ReleaseCatalog file below --releases
+      why:   no release source on this site knows that digest and it could not be read: no registry may be asked for it: every source is blocked and has no mirror, so which versions it can be reached from is not known.
+      works: mend what those places answer (airgate release info PULLSPEC asks them again); or oc adm release info -o json of it, where its registry can be reached, tells version and metadata.previous: write them with the digest into a ReleaseCatalog file below --releases
       rule:  upgrade-path (airgate policies explain upgrade-path); in an emergency: airgate override --help
     audit: clusterversion.airgate.io digest-only: pass
+    audit: clusterversion.airgate.io release-complete: pass
     audit: clusterversion.airgate.io release-identity: pass
-    audit: clusterversion.airgate.io upgrade-path: unknown: whether 4.18.12 may go to registry.example:5000/ocp/release@sha256:9999999999999999999999999999999999999999999999999999999999999999 cannot be judged: no release source on this site knows that digest, so which versions it can be reached from is not known
+    audit: clusterversion.airgate.io release-ready: pass
+    audit: clusterversion.airgate.io upgrade-path: unknown: whether 4.18.12 may go to registry.example:5000/ocp/release@sha256:9999999999999999999999999999999999999999999999999999999999999999 cannot be judged: no release source on this site knows that digest and it could not be read: no registry may be asked for it: every source is blocked and has no mirror, so which versions it can be reached from is not known
     "#);
 }
 
 #[test]
 fn a_tag_is_refused_forced_or_not() {
     let guard = Guard::shared();
-    assert_snapshot!(check(&guard, to_image("registry.example:5000/ocp/release:4.18.20", false)), @r##"
+    assert_snapshot!(check(&guard, to_image("registry.example:5000/ocp/release:4.18.20", false)), @r#"
     exit 1, HTTP 422, nothing stored
     The ClusterVersion "version" is invalid: spec.desiredUpdate.image: "registry.example:5000/ocp/release:4.18.20" is no pullspec by digest.
       why:   it names a tag, and a tag can be moved to another image.
@@ -122,11 +126,12 @@ fn a_tag_is_refused_forced_or_not() {
              oc adm upgrade --allow-explicit-upgrade --to-image registry.example:5000/ocp/release@sha256:DIGEST
       rule:  digest-only (airgate policies explain digest-only)
     audit: clusterversion.airgate.io digest-only: deny: "registry.example:5000/ocp/release:4.18.20" is no pullspec by digest: it names a tag, and a tag can be moved to another image
+    audit: clusterversion.airgate.io release-complete: pass
     audit: clusterversion.airgate.io release-identity: pass
     audit: clusterversion.airgate.io release-ready: pass (facts: InternalReleaseImage from watch, N s old; Nodes from watch, N s old; MachineConfigNodes from watch, N s old)
     audit: clusterversion.airgate.io upgrade-path: pass
-    "##);
-    assert_snapshot!(check(&guard, to_image("registry.example:5000/ocp/release:4.18.20", true)), @r##"
+    "#);
+    assert_snapshot!(check(&guard, to_image("registry.example:5000/ocp/release:4.18.20", true)), @r#"
     exit 1, HTTP 422, nothing stored
     The ClusterVersion "version" is invalid: spec.desiredUpdate.image: "registry.example:5000/ocp/release:4.18.20" is no pullspec by digest.
       why:   it names a tag, and a tag can be moved to another image.
@@ -164,14 +169,15 @@ fn force_alone_is_nothing_without_a_target_and_a_step_with_one() {
     "##);
     drop(guard);
     let guard = with_a_target();
-    assert_snapshot!(check(&guard, json!({"force": true})), @r##"
+    assert_snapshot!(check(&guard, json!({"force": true})), @"
     exit 0, HTTP 200, stored
     clusterversion.config.openshift.io/version patched
     audit: clusterversion.airgate.io digest-only: pass
+    audit: clusterversion.airgate.io release-complete: unknown, allowed: whether every component image of 4.18.20 is on this site is not known: they have not been looked for yet
     audit: clusterversion.airgate.io release-identity: pass (facts: release 4.18.20 (unverified) from RELEASES/catalog.json, N s old)
     audit: clusterversion.airgate.io release-ready: pass (facts: InternalReleaseImage from watch, N s old; Nodes from watch, N s old; MachineConfigNodes from watch, N s old)
     audit: clusterversion.airgate.io upgrade-path: pass (facts: release 4.18.20 (unverified) from RELEASES/catalog.json, N s old)
-    "##);
+    ");
     assert_snapshot!(check(&guard, json!({"force": false})), @r##"
     exit 0, HTTP 200, stored
     clusterversion.config.openshift.io/version patched
@@ -182,14 +188,15 @@ fn force_alone_is_nothing_without_a_target_and_a_step_with_one() {
 fn the_same_release_from_another_registry_is_no_upgrade() {
     let guard = Guard::shared();
     let elsewhere = Site::new().current.image.replace("registry.example:5000/ocp", "mirror.example/other");
-    assert_snapshot!(check(&guard, to_image(&elsewhere, false)), @r##"
+    assert_snapshot!(check(&guard, to_image(&elsewhere, false)), @"
     exit 0, HTTP 200, stored
     clusterversion.config.openshift.io/version patched
     audit: clusterversion.airgate.io digest-only: pass
+    audit: clusterversion.airgate.io release-complete: pass
     audit: clusterversion.airgate.io release-identity: pass (facts: release 4.18.12 (unverified) from RELEASES/catalog.json, N s old)
     audit: clusterversion.airgate.io release-ready: pass
     audit: clusterversion.airgate.io upgrade-path: pass
-    "##);
+    ");
 }
 
 #[test]
@@ -212,7 +219,7 @@ fn an_update_is_cancelled_in_both_forms() {
 #[test]
 fn a_version_alone_must_be_on_offer() {
     let (guard, site) = (Guard::shared(), Site::new());
-    assert_snapshot!(check(&guard, to(site.listed.version, "")), @r##"
+    assert_snapshot!(check(&guard, to(site.listed.version, "")), @r#"
     exit 1, HTTP 403, nothing stored
     Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: 4.18.20 is asked for by version alone, and the update service does not offer it here.
       why:   the CVO looks a version up in status.availableUpdates and nowhere else: it would do nothing now, and start unasked should the service ever offer it.
@@ -220,10 +227,11 @@ fn a_version_alone_must_be_on_offer() {
              oc adm upgrade --allow-explicit-upgrade --to-image registry.example:5000/ocp/release@sha256:2222222222222222222222222222222222222222222222222222222222222222
       rule:  upgrade-path (airgate policies explain upgrade-path); in an emergency: airgate override --help
     audit: clusterversion.airgate.io digest-only: pass
+    audit: clusterversion.airgate.io release-complete: pass
     audit: clusterversion.airgate.io release-identity: pass
     audit: clusterversion.airgate.io release-ready: pass (facts: InternalReleaseImage from watch, N s old; Nodes from watch, N s old; MachineConfigNodes from watch, N s old)
     audit: clusterversion.airgate.io upgrade-path: deny: 4.18.20 is asked for by version alone, and the update service does not offer it here: the CVO looks a version up in status.availableUpdates and nowhere else: it would do nothing now, and start unasked should the service ever offer it (facts: release 4.18.20 (unverified) from RELEASES/catalog.json, N s old)
-    "##);
+    "#);
     drop(guard);
     let guard = offering(site.listed.update(), "availableUpdates");
     assert_snapshot!(check(&guard, to(site.listed.version, "")), @"
@@ -241,21 +249,22 @@ fn a_version_alone_must_be_on_offer() {
 fn an_offered_update_passes_where_its_payload_is_not_known() {
     let site = Site::new();
     let guard = offering(site.unknown.update(), "availableUpdates");
-    assert_snapshot!(check(&guard, to(site.unknown.version, &site.unknown.image)), @r##"
+    assert_snapshot!(check(&guard, to(site.unknown.version, &site.unknown.image)), @"
     exit 0, HTTP 200, stored
     Warning: upgrade-path: judged by status.availableUpdates alone, which offers 4.20.1 for this digest: no release source on this site knows that digest
     clusterversion.config.openshift.io/version patched
     audit: clusterversion.airgate.io digest-only: pass
+    audit: clusterversion.airgate.io release-complete: pass
     audit: clusterversion.airgate.io release-identity: pass
     audit: clusterversion.airgate.io release-ready: pass
     audit: clusterversion.airgate.io upgrade-path: warn: judged by status.availableUpdates alone, which offers 4.20.1 for this digest: no release source on this site knows that digest
-    "##);
+    ");
 }
 
 #[test]
 fn a_version_and_an_image_must_belong_together() {
     let (guard, site) = (Guard::shared(), Site::new());
-    assert_snapshot!(check(&guard, to("4.18.19", &site.listed.image)), @r##"
+    assert_snapshot!(check(&guard, to("4.18.19", &site.listed.image)), @r#"
     exit 1, HTTP 403, nothing stored
     Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: the image is 4.18.20, not 4.18.19.
       why:   RELEASES/catalog.json says so, and the CVO refuses a payload whose version differs.
@@ -263,10 +272,11 @@ fn a_version_and_an_image_must_belong_together() {
              oc adm upgrade --allow-explicit-upgrade --to-image registry.example:5000/ocp/release@sha256:2222222222222222222222222222222222222222222222222222222222222222
       rule:  release-identity (airgate policies explain release-identity); in an emergency: airgate override --help
     audit: clusterversion.airgate.io digest-only: pass
+    audit: clusterversion.airgate.io release-complete: unknown, allowed: whether every component image of 4.18.20 is on this site is not known: they have not been looked for yet
     audit: clusterversion.airgate.io release-identity: deny: the image is 4.18.20, not 4.18.19: RELEASES/catalog.json says so, and the CVO refuses a payload whose version differs (facts: release 4.18.20 (unverified) from RELEASES/catalog.json, N s old)
     audit: clusterversion.airgate.io release-ready: pass (facts: InternalReleaseImage from watch, N s old; Nodes from watch, N s old; MachineConfigNodes from watch, N s old)
     audit: clusterversion.airgate.io upgrade-path: pass (facts: release 4.18.20 (unverified) from RELEASES/catalog.json, N s old)
-    "##);
+    "#);
     drop(guard);
     // A merge patch of the image alone leaves the version that was stored before it.
     let guard = Guard::shared();
@@ -297,6 +307,7 @@ fn a_migration_to_multi_needs_a_payload() {
       works: mirror the multi payload of 4.18.12, then: oc adm release info -o json of it, where its registry can be reached, tells version and metadata.previous: write them with the digest into a ReleaseCatalog file below --releases
       rule:  upgrade-path (airgate policies explain upgrade-path); in an emergency: airgate override --help
     audit: clusterversion.airgate.io digest-only: pass
+    audit: clusterversion.airgate.io release-complete: pass
     audit: clusterversion.airgate.io release-identity: pass
     audit: clusterversion.airgate.io release-ready: pass
     audit: clusterversion.airgate.io upgrade-path: unknown: whether the cluster can move to multi cannot be judged: neither a release source on this site nor status.availableUpdates knows a multi payload of 4.18.12
@@ -321,12 +332,14 @@ fn going_back_to_the_release_before_is_refused_across_a_minor() {
     assert_snapshot!(check(&guard, to(site.before.version, &site.before.image)), @r#"
     exit 1, HTTP 403, nothing stored
     Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: whether 4.18.12 may go to registry.example:5000/ocp/release@sha256:7777777777777777777777777777777777777777777777777777777777777777 cannot be judged.
-      why:   no release source on this site knows that digest, so which versions it can be reached from is not known.
-      works: oc adm release info -o json of it, where its registry can be reached, tells version and metadata.previous: write them with the digest into a ReleaseCatalog file below --releases
+      why:   no release source on this site knows that digest and it could not be read: no registry may be asked for it: every source is blocked and has no mirror, so which versions it can be reached from is not known.
+      works: mend what those places answer (airgate release info PULLSPEC asks them again); or oc adm release info -o json of it, where its registry can be reached, tells version and metadata.previous: write them with the digest into a ReleaseCatalog file below --releases
       rule:  upgrade-path (airgate policies explain upgrade-path); in an emergency: airgate override --help
     audit: clusterversion.airgate.io digest-only: pass
+    audit: clusterversion.airgate.io release-complete: pass
     audit: clusterversion.airgate.io release-identity: pass
-    audit: clusterversion.airgate.io upgrade-path: unknown: whether 4.18.12 may go to registry.example:5000/ocp/release@sha256:7777777777777777777777777777777777777777777777777777777777777777 cannot be judged: no release source on this site knows that digest, so which versions it can be reached from is not known
+    audit: clusterversion.airgate.io release-ready: pass
+    audit: clusterversion.airgate.io upgrade-path: unknown: whether 4.18.12 may go to registry.example:5000/ocp/release@sha256:7777777777777777777777777777777777777777777777777777777777777777 cannot be judged: no release source on this site knows that digest and it could not be read: no registry may be asked for it: every source is blocked and has no mirror, so which versions it can be reached from is not known
     "#);
 }
 

@@ -69,7 +69,7 @@ fn nodes_that_say_no_are_named_with_what_they_say() {
       why:   master-1: its MachineConfigNode says Available=False (ReleaseImageNotFound: as a test has it); master-2: the node is not Ready (NodeStatusUnknown: Kubelet stopped posting node status).
       works: mend that and ask again; what the nodes say in full:
              oc describe nodes master-1 master-2; oc describe machineconfignodes master-1 master-2
-      rule:  release-ready (airgate policies explain release-ready; it also tells the way out in an emergency)
+      rule:  release-ready (airgate policies explain release-ready); in an emergency: airgate override --help
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-complete: unknown, allowed: whether every component image of 4.18.20 is on this site is not known: they have not been looked for yet
     audit: clusterversion.airgate.io release-identity: pass (facts: release 4.18.20 (unverified) from RELEASES/catalog.json, N s old)
