@@ -13,6 +13,7 @@ use crate::guard::Guard;
 use crate::images::{Form, Recipe, Release as Image};
 use crate::real::{Options, Registry, auth};
 use crate::server::eventually;
+use crate::skopeo::Skopeo;
 use crate::testbed::Testbed;
 
 const SOURCE: &str = "quay.example/openshift-release-dev/ocp-release";
@@ -187,6 +188,57 @@ fn what_is_offered_is_read_ahead() {
     assert_eq!(site.catalog()[0]["version"], "4.18.20");
     assert_eq!(site.guard.metric(r#"airgate_release_lookups_total{reason="ahead",outcome="read"}"#), Some(1));
     assert_eq!(site.guard.metric(r#"airgate_release_lookups_total{reason="request",outcome="read"}"#), None);
+}
+
+/// The six steps of `airgate demo`, on a real API server, answered from a registry that a mirroring tool filled.
+#[test]
+fn the_steps_of_the_demo_are_answered_from_a_registry_that_skopeo_filled() {
+    let release = |version: &str, previous: &[&str]| Recipe::new(version, previous).build();
+    let next = release("4.19.9", &["4.18.12", "4.19.8"]);
+    let far = release("4.20.1", &["4.19.8", "4.19.9"]);
+    let early = release("4.19.0", &["4.18.10", "4.18.11"]);
+    let images = [&next, &far, &early];
+    let mut source = Registry::start(Options::default());
+    let mut site = Mirrored::start(&[]);
+    let skopeo = Skopeo::trusting(&[&source, &site.registry]).authfile(site.registry.authfile());
+    for image in images {
+        source.push("ocp/release", image);
+        let from = format!("docker://{}/ocp/release@{}", source.host(), image.digest());
+        // A tag of some sort is what skopeo needs; the digest is what nodes ask for.
+        let to = format!("docker://{}/{MIRROR}:{}", site.registry.host(), image.recipe.version);
+        skopeo.copy(&["--preserve-digests"], &from, &to).expect("skopeo fills the mirror");
+    }
+    source.stop();
+    site.start_guard();
+
+    let image = |release: &Image, force: bool| {
+        json!({"desiredUpdate": {"architecture": "", "version": "", "image": format!("{SOURCE}@{}", release.digest()), "force": force}})
+    };
+    let tag = json!({"desiredUpdate": {"architecture": "", "version": "", "image": format!("{SOURCE}:4.19.9-x86_64"), "force": true}});
+    let kept = json!({"releases": [{"name": crate::guard::Site::new().listed.bundle()}]});
+    let steps = [
+        ("to the next minor, which lists 4.18.12", "clusterversion/version", image(&next, false)),
+        ("two minors at once", "clusterversion/version", image(&far, false)),
+        ("\"up\" to a 4.19 that was built before 4.18.12: fixes would be lost", "clusterversion/version", image(&early, false)),
+        ("by tag, as --force lets through", "clusterversion/version", tag),
+        ("two minors at once, by force", "clusterversion/version", image(&far, true)),
+        ("cleaning up: the bundle of the running release", "internalreleaseimage/cluster", kept),
+    ];
+    let mut transcript = String::new();
+    for (number, (title, object, spec)) in steps.into_iter().enumerate() {
+        site.guard.reset();
+        let output = site.guard.testbed.kubectl(["patch", object, "--type=merge", "-p", &json!({"spec": spec}).to_string()]);
+        transcript.push_str(&format!("{}. {title}\n{}{}\n", number + 1, output.stdout, output.stderr));
+    }
+    for release in images {
+        transcript = transcript.replace(release.digest(), &format!("sha256:{}", release.recipe.version));
+    }
+    let (transcript, path) = (site.normal(&transcript), concat!(env!("CARGO_MANIFEST_DIR"), "/docs/registry-steps.txt"));
+    if std::env::var_os("AIRGATE_WRITE_DOCS").is_some() {
+        std::fs::write(path, &transcript).expect("write docs/registry-steps.txt");
+    }
+    let written = std::fs::read_to_string(path).expect("docs/registry-steps.txt");
+    assert_eq!(transcript, written, "write it anew: AIRGATE_WRITE_DOCS=1 cargo test --test apiserver lookups");
 }
 
 #[test]

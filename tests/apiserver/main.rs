@@ -67,6 +67,10 @@ mod shipped_policy;
 #[cfg(test)]
 mod signatures;
 #[cfg(test)]
+#[expect(dead_code, reason = "the tests of registries use the rest")]
+#[path = "../registry/skopeo.rs"]
+mod skopeo;
+#[cfg(test)]
 mod status;
 #[cfg(test)]
 mod step;
