@@ -207,7 +207,7 @@ pub fn cluster(
 }
 
 /// Where oc would look: the first file of $KUBECONFIG, else ~/.kube/config, that exists.
-fn default_kubeconfig() -> Option<PathBuf> {
+pub fn default_kubeconfig() -> Option<PathBuf> {
     let named = std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty());
     let home = || Some(vec![PathBuf::from(std::env::var_os("HOME")?).join(".kube/config")]);
     let candidates = named.map(|value| std::env::split_paths(&value).collect()).or_else(home)?;

@@ -211,15 +211,17 @@ fn the_steps_of_the_demo_are_answered_from_a_registry_that_skopeo_filled() {
     source.stop();
     site.start_guard();
 
-    let image = |release: &Image, force: bool| {
-        json!({"desiredUpdate": {"architecture": "", "version": "", "image": format!("{SOURCE}@{}", release.digest()), "force": force}})
-    };
+    let image = |release: &Image, force: bool| json!({"desiredUpdate": {"architecture": "", "version": "", "image": format!("{SOURCE}@{}", release.digest()), "force": force}});
     let tag = json!({"desiredUpdate": {"architecture": "", "version": "", "image": format!("{SOURCE}:4.19.9-x86_64"), "force": true}});
     let kept = json!({"releases": [{"name": crate::guard::Site::new().listed.bundle()}]});
     let steps = [
         ("to the next minor, which lists 4.18.12", "clusterversion/version", image(&next, false)),
         ("two minors at once", "clusterversion/version", image(&far, false)),
-        ("\"up\" to a 4.19 that was built before 4.18.12: fixes would be lost", "clusterversion/version", image(&early, false)),
+        (
+            "\"up\" to a 4.19 that was built before 4.18.12: fixes would be lost",
+            "clusterversion/version",
+            image(&early, false),
+        ),
         ("by tag, as --force lets through", "clusterversion/version", tag),
         ("two minors at once, by force", "clusterversion/version", image(&far, true)),
         ("cleaning up: the bundle of the running release", "internalreleaseimage/cluster", kept),
@@ -227,13 +229,15 @@ fn the_steps_of_the_demo_are_answered_from_a_registry_that_skopeo_filled() {
     let mut transcript = String::new();
     for (number, (title, object, spec)) in steps.into_iter().enumerate() {
         site.guard.reset();
-        let output = site.guard.testbed.kubectl(["patch", object, "--type=merge", "-p", &json!({"spec": spec}).to_string()]);
+        let output =
+            site.guard.testbed.kubectl(["patch", object, "--type=merge", "-p", &json!({"spec": spec}).to_string()]);
         transcript.push_str(&format!("{}. {title}\n{}{}\n", number + 1, output.stdout, output.stderr));
     }
     for release in images {
         transcript = transcript.replace(release.digest(), &format!("sha256:{}", release.recipe.version));
     }
-    let (transcript, path) = (site.normal(&transcript), concat!(env!("CARGO_MANIFEST_DIR"), "/docs/registry-steps.txt"));
+    let (transcript, path) =
+        (site.normal(&transcript), concat!(env!("CARGO_MANIFEST_DIR"), "/docs/registry-steps.txt"));
     if std::env::var_os("AIRGATE_WRITE_DOCS").is_some() {
         std::fs::write(path, &transcript).expect("write docs/registry-steps.txt");
     }

@@ -195,3 +195,26 @@ async fn each_host_has_its_own_authority() {
         "the next place stands in for one that is not trusted"
     );
 }
+
+/// A kubeconfig that nobody named only helps: where its cluster does not answer, the registry is asked all the same.
+#[test]
+fn a_kubeconfig_in_use_whose_cluster_is_gone_is_said_and_does_without() {
+    let registry = Registry::start(Options::default());
+    let release = Recipe::new("4.19.9", &["4.18.20"]).build();
+    let (pullspec, ca) = (registry.push("ocp/release", &release), ca_bundle(&[&registry]));
+    let kubeconfig = registry.ca_file().with_file_name("kubeconfig");
+    let gone = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "gone",
+        "clusters": [{"name": "gone", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "gone", "user": {}}],
+        "contexts": [{"name": "gone", "context": {"cluster": "gone", "user": "gone"}}],
+    });
+    fs::write(&kubeconfig, gone.to_string()).unwrap();
+    let kubeconfig = kubeconfig.to_str().unwrap();
+    let args = ["release", "info", "--ca-file", &ca, &pullspec];
+    let used = airgate_with(&args, &[("KUBECONFIG", kubeconfig)], "");
+    assert!(used.code == 0 && used.stdout.contains("4.19.9"), "{}{}", used.stdout, used.stderr);
+    assert!(used.stderr.contains("are not known") && used.stderr.contains("--kubeconfig FILE"), "{}", used.stderr);
+    let named = airgate(&[&args[..], &["--kubeconfig", kubeconfig]].concat());
+    assert!(named.code == 2 && named.stderr.contains("are not known"), "{}{}", named.stdout, named.stderr);
+}

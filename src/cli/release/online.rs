@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::access::AccessArgs;
 use crate::catalog::{Finding, Keeps};
+use crate::cli::output;
 use crate::cli::source::{self, Cluster};
 use crate::config::ConfigFile;
 use crate::fetch::access::ClusterAccess;
@@ -45,10 +46,21 @@ impl Online {
     pub fn new(access: &AccessArgs, config: &ConfigFile, runtime: &Runtime) -> Result<Self> {
         let mut access = access.access()?;
         let mut notes: Vec<String> = access.notes().map(str::to_owned).collect();
-        let cluster = source::cluster(config.state.clone(), config.kubeconfig.clone(), vec![], runtime)?;
-        let Some(Cluster { facts, client }) = cluster else {
-            return Ok(Self { registry: Registry::new(access).map_err(anyhow::Error::msg)?, rules: None, notes });
+        // As oc: the cluster that is named, else that of $KUBECONFIG, which only helps where it answers.
+        let named = config.state.is_some() || config.kubeconfig.is_some();
+        let kubeconfig = config.kubeconfig.clone().or_else(source::default_kubeconfig);
+        let alone = |access, notes| {
+            let registry = Registry::new(access).map_err(anyhow::Error::msg)?;
+            Ok(Self { registry, rules: None, notes })
         };
+        let cluster = match source::cluster(config.state.clone(), kubeconfig, vec![], runtime) {
+            Err(error) if !named => {
+                output::note(&format!("note: {error:#}; registries are asked without the mirrors of a cluster"));
+                None
+            }
+            cluster => cluster?,
+        };
+        let Some(Cluster { facts, client }) = cluster else { return alone(access, notes) };
         let snapshot = facts.snapshot();
         if let Some(client) = client {
             let (more, unusable) = runtime.block_on(ClusterAccess::new(client).access(&snapshot));
@@ -60,13 +72,22 @@ impl Online {
                 access = access.clone().insecure(host).unwrap_or(access);
             }
         }
-        let rules = MirrorRules::of(&snapshot).map_err(|missing| {
-            anyhow::anyhow!(
+        let rules = match MirrorRules::of(&snapshot) {
+            Ok(rules) => rules,
+            Err(missing) if !named => {
+                let why = missing.why;
+                output::note(&format!(
+                    "note: the mirrors of the cluster of the kubeconfig in use are not known ({why}); registries are asked \
+                     without them. Name another with --kubeconfig FILE, or its saved state with --state DIR"
+                ));
+                return alone(access, notes);
+            }
+            Err(missing) => anyhow::bail!(
                 "the cluster was named so that its mirrors are used, and they are not known: {}; what supplies them: {}",
                 missing.why,
                 missing.remedy
-            )
-        })?;
+            ),
+        };
         Ok(Self { registry: Registry::new(access).map_err(anyhow::Error::msg)?, rules: Some(rules), notes })
     }
 
