@@ -94,14 +94,24 @@ impl Places {
 
 impl<'a> RuleSources<'a> {
     /// # Errors
-    /// [`Missing`] for the first kind of rules that is not known; a missing Infrastructure only leaves `api_int` out.
+    /// [`Missing`] for all kinds of rules that are not known; a missing Infrastructure only leaves `api_int` out.
     pub fn of(cluster: &'a Snapshot) -> Result<Self, Missing> {
         let mut sources = Self::default();
+        let mut missing: Vec<Missing> = vec![];
         for kind in MirrorKind::ALL {
-            let sets = cluster.mirror_sets(kind).present()?;
-            sources.sets.extend(sets.into_iter().flatten().map(|set| (kind, set)));
+            match cluster.mirror_sets(kind).present() {
+                Ok(sets) => sources.sets.extend(sets.into_iter().flatten().map(|set| (kind, set))),
+                Err(unknown) => missing.push(unknown),
+            }
         }
-        sources.image_config = cluster.image_config.present()?;
+        match cluster.image_config.present() {
+            Ok(config) => sources.image_config = config,
+            Err(unknown) => missing.push(unknown),
+        }
+        if !missing.is_empty() {
+            let all = |part: fn(&Missing) -> &str| missing.iter().map(part).collect::<Vec<_>>().join("; ");
+            return Err(Missing { why: all(|missing| &missing.why), remedy: all(|missing| &missing.remedy) });
+        }
         sources.api_int = cluster.infrastructure.known().and_then(|found| found.status.api_int_host());
         Ok(sources)
     }

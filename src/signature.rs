@@ -45,6 +45,8 @@ pub struct Found {
     pub bytes: Arc<[u8]>,
     /// For a person: the ConfigMap and key, or the file.
     pub place: Arc<str>,
+    /// In a ConfigMap of the cluster, where the CVO looks too.
+    pub in_cluster: bool,
 }
 
 /// What one signature proves under some keyrings.
@@ -110,6 +112,8 @@ pub struct Proof<'s> {
     /// The first signature, by the first keyring.
     pub signed: &'s Signed,
     pub place: &'s str,
+    /// What the cluster holds of signatures proves it by itself.
+    pub in_cluster: bool,
 }
 
 impl Signatures {
@@ -165,7 +169,14 @@ impl Signatures {
                 .collect();
             releases.sort();
             releases.dedup();
-            return Evidence::Proved(Proof { releases, references: references.collect(), signed, place: &found.place });
+            let of_cluster: Vec<_> = valid.iter().filter(|(found, _)| found.in_cluster).copied().collect();
+            return Evidence::Proved(Proof {
+                releases,
+                references: references.collect(),
+                signed,
+                place: &found.place,
+                in_cluster: covering(&of_cluster, keys, now).is_some(),
+            });
         }
         let unseen = self.places.iter().find_map(|place| place.as_ref().err());
         match (judged.is_empty(), unseen) {

@@ -62,14 +62,15 @@ pub fn read_key_file(path: &Path) -> KeyFile {
 pub fn in_documents(documents: &[serde_json::Value], place: &str) -> Vec<Found> {
     let maps = documents.iter().filter(|document| document["kind"] == "ConfigMap");
     let maps = maps.filter_map(|document| from_value::<ConfigMap<'_>>(document).ok()).filter(|map| map.labelled);
-    maps.flat_map(|map| found_in(&map, place)).collect()
+    maps.flat_map(|map| found_in(&map, place, false)).collect()
 }
 
-fn found_in(map: &ReleaseConfigMap, place: &str) -> Vec<Found> {
+fn found_in(map: &ReleaseConfigMap, place: &str, in_cluster: bool) -> Vec<Found> {
     let found = |(key, digest, bytes): &(String, _, Arc<[u8]>)| Found {
         digest: *digest,
         bytes: bytes.clone(),
         place: format!("{place}, {key}").into(),
+        in_cluster,
     };
     map.signatures.iter().map(found).collect()
 }
@@ -94,7 +95,7 @@ impl Verifier {
             places.push(Ok("the release directories".to_owned()));
         }
         let maps = cluster.release_signatures.known().into_iter().flat_map(|maps| maps.iter());
-        let in_cluster = maps.flat_map(|map| found_in(map, &format!("ConfigMap {}", map.name)));
+        let in_cluster = maps.flat_map(|map| found_in(map, &format!("ConfigMap {}", map.name), true));
         let all: Vec<Found> = in_cluster.chain(files.found.iter().cloned()).take(signature::MAX).collect();
         let keyrings = keys.as_ref().map(|keys| keys.keyrings.clone()).unwrap_or_default();
         let mut checked = HashMap::with_capacity(all.len());
@@ -241,7 +242,12 @@ mod tests {
     #[test]
     fn what_the_release_directories_hold_proves_too() {
         let signer = Signer::new(1);
-        let found = Found { digest: Digest::parse(DIGEST).unwrap(), bytes: signed(&signer), place: "x".into() };
+        let found = Found {
+            digest: Digest::parse(DIGEST).unwrap(),
+            bytes: signed(&signer),
+            place: "x".into(),
+            in_cluster: true,
+        };
         let files = FromFiles { found: vec![found].into(), looked: true, ..key_file(&signer) };
         let signatures = Verifier::default().signatures(&Snapshot::nothing("test"), &files, Timestamp::MAX);
         assert!(matches!(evidence(&signatures), Evidence::Proved(_)));

@@ -90,7 +90,7 @@ impl Archive {
                 if archive.signatures.len() < MAX {
                     let bytes = walk.content(&entry, BYTES_MAX as u64)?.into();
                     let place = format!("{}, {}", path.display(), entry.path).into();
-                    archive.signatures.push(Found { digest, bytes, place });
+                    archive.signatures.push(Found { digest, bytes, place, in_cluster: false });
                 }
             } else if entry.path.starts_with("working-dir/") {
                 // Extracts and conversions of what stands in the storage.

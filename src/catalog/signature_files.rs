@@ -24,7 +24,7 @@ pub fn hint(path: &Path) -> Option<Digest> {
 /// Why it cannot be read; the text goes on after the path.
 pub fn read(path: &Path, digest: Digest) -> Result<Found, String> {
     let bytes = read_regular(path, BYTES_MAX as u64).map_err(|error| crate::files::unreadable(&error))?;
-    Ok(Found { digest, bytes: bytes.into(), place: path.display().to_string().into() })
+    Ok(Found { digest, bytes: bytes.into(), place: path.display().to_string().into(), in_cluster: false })
 }
 
 #[cfg(test)]

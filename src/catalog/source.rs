@@ -204,7 +204,7 @@ pub fn read(path: &Path, name: Option<&str>, now: Timestamp) -> Outcome {
         return match kind_at(path) {
             Some(Kind::Extract) | None => {
                 let outcome = Reader::default().directory(path, now);
-                if outcome == Outcome::default() {
+                if outcome.findings.is_empty() && outcome.problems.is_empty() {
                     return Outcome::problem(
                         place,
                         "holds no release: no OCI layout, no mirrored tree, no archive (*.tar), no catalog file",

@@ -292,7 +292,10 @@ impl Report<'_> {
         let remove = format!("to remove it:\n  {}\n  {by_hand}", remove(self.target));
         match &self.applied {
             None => {
-                line(&format!("\nto set it, run this again with --apply, or:\n  {}", self.set()));
+                line(&format!(
+                    "\nto set it, run this again on the cluster (--kubeconfig FILE --apply), or:\n  {}",
+                    self.set()
+                ));
                 line(&format!("{then}\n{remove}"));
             }
             Some(applied) => {

@@ -318,7 +318,7 @@ fn because(rules: &Rules, need: &Need, effect: &Effect) -> String {
         }
         _ => "only the source itself is left, from which nodes were kept so far".to_owned(),
     };
-    format!("{}: named {}, found {before}; {after}", need.what, need.repository)
+    format!("{}: named {}, looked for {before}; {after}", need.what, need.repository)
 }
 
 fn listed(mirrors: &[Repository]) -> String {

@@ -62,6 +62,16 @@ impl Step<'_, '_> {
             source: proof.place.into(),
             as_of: self.context.signatures.read_at(),
         });
+        let cluster_is_known = self.context.cluster.release_signatures.provenance().is_some();
+        if !proof.in_cluster && cluster_is_known && !self.upgrade.to.force {
+            let what =
+                "this image is signed, but the cluster does not hold the signature, and the CVO looks nowhere else";
+            let why = format!(
+                "it is in {}: oc apply -f working-dir/cluster-resources/signature-configmap.yaml",
+                shown(proof.place)
+            );
+            judgement.warn(FIELD, Text::new(what, why));
+        }
         let Some(release) = self.context.catalog.get(self.digest) else { return };
         let says = |signed: &&SignedRelease| {
             signed.version == release.version

@@ -28,8 +28,8 @@ pub const POLICY: Policy = Policy {
 const FIELD: &str = "spec.desiredUpdate";
 
 /// How a release becomes known to airgate.
-pub(super) const SUPPLY: &str = "oc adm release info -o json of it, where its registry can be reached, tells version and \
-                                 metadata.previous: write them with the digest into a ReleaseCatalog file below --releases";
+pub(super) const SUPPLY: &str = "put what it says below --releases, from where its registry can be reached: \
+                                 airgate release export PULLSPEC > DIRECTORY/release.yaml";
 
 fn judge(context: &Context<'_>, judgement: &mut Judgement) {
     let Some(upgrade) = Upgrade::of(context) else { return };

@@ -149,6 +149,12 @@ impl Failure {
         } else if connect {
             let way = if proxied { "at the proxy and its noProxy" } else { "at its health and its port" };
             let deepest = deepest(&error);
+            if deepest.contains("InvalidContentType") {
+                let why = format!(
+                    "{host} does not speak TLS: if it may be asked in plain http, --insecure {host} (or insecureRegistries)"
+                );
+                return Self { again: None, connect, ..Self::new(Reason::Unreachable, why) };
+            }
             (format!("no connection to {host}{through} ({deepest}): look {way}"), Some(Duration::ZERO))
         } else {
             (format!("{host} broke off its answer ({})", deepest(&error)), Some(Duration::ZERO))

@@ -56,7 +56,12 @@ impl Proofs {
     pub fn files(&self) -> FromFiles {
         let found = |saved: &SavedFound| {
             let bytes = STANDARD.decode(&saved.signature).ok()?.into();
-            Some(Found { digest: Digest::parse(&saved.digest)?, bytes, place: Arc::from(&*saved.place) })
+            Some(Found {
+                digest: Digest::parse(&saved.digest)?,
+                bytes,
+                place: Arc::from(&*saved.place),
+                in_cluster: false,
+            })
         };
         let decoded = |(name, key): &(String, String)| Some((name.clone(), STANDARD.decode(key).ok()?));
         let keys = self.keys.as_ref().map(|keys| match keys {

@@ -24,8 +24,12 @@ fn now() -> Timestamp {
 
 fn signatures(keyrings: Vec<Keyring>, files: &[Vec<u8>]) -> Signatures {
     let found = |(index, bytes): (usize, &Vec<u8>)| {
-        let found =
-            Found { digest: digest(), bytes: bytes.clone().into(), place: format!("signature-{}", index + 1).into() };
+        let found = Found {
+            digest: digest(),
+            bytes: bytes.clone().into(),
+            place: format!("signature-{}", index + 1).into(),
+            in_cluster: true,
+        };
         (found, check(bytes, &keyrings))
     };
     let found: Vec<_> = files.iter().enumerate().map(found).collect();

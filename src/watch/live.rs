@@ -197,11 +197,20 @@ async fn in_some_version<T>(
             match read(Endpoint::new(client, resource, version, patience)).await {
                 Ok(found) => return Ok(Some(found)),
                 Err(Failure::NotFound) => {}
-                Err(failure) => return Err(failure.missing(resource)),
+                Err(failure) => return Err(missing(&failure, resource)),
             }
         }
         Ok(None)
     };
-    let late = || Failure::Other("the API server did not answer in time".into()).missing(resource);
+    let late = || missing(&Failure::Other("the API server did not answer in time".into()), resource);
     tokio::time::timeout_at(deadline, Box::pin(all)).await.unwrap_or_else(|_| Err(late()))
+}
+
+/// There is no watch to look at.
+fn missing(failure: &Failure, resource: &Resource) -> Missing {
+    let missing = failure.missing(resource);
+    if matches!(failure, Failure::Denied(_)) {
+        return missing;
+    }
+    Missing { remedy: format!("see whether the API server answers: oc get {}", resource.selected()), ..missing }
 }

@@ -40,7 +40,7 @@ fn signatures_of_the_real_tools() {
         let files: Vec<_> = (1..=9).filter_map(|n| fs::read(store.join(format!("signature-{n}"))).ok()).collect();
         let found = files.iter().enumerate().map(|(index, bytes)| {
             let place = format!("signature-{index}").into();
-            (Found { digest: wanted, bytes: bytes.clone().into(), place }, check(bytes, &keyrings))
+            (Found { digest: wanted, bytes: bytes.clone().into(), place, in_cluster: true }, check(bytes, &keyrings))
         });
         let found: Vec<_> = found.collect();
         let keys = Keys { keyrings: keyrings.into(), source: "keys".into() };

@@ -47,7 +47,7 @@ impl PathStep<'_, '_> {
                 format!("no release source on this site knows that digest and it could not be read: {why}")
             }
             (Lookup::Missing, _) if self.context.catalog.is_empty() => {
-                "airgate was given no release at all (--releases)".into()
+                "no release source on this site holds any release that is known by its digest (--releases)".into()
             }
             (Lookup::Missing, _) if self.upgrade.to.image.is_empty() => {
                 format!("no release source on this site knows {digest}")
