@@ -8,7 +8,7 @@ mod signatures;
 mod status;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use crate::action::Stored;
 use crate::cluster::{Missing, Snapshot};
 use crate::problem::Problem;
+use crate::pullspec::Digest;
 use crate::release::{Catalog, Release};
 use crate::resource::{Resource, ResourceId};
 use crate::saved::Objects;
@@ -31,6 +32,14 @@ pub use files::OnSite;
 /// Releases kept that were read from registries; the one read first goes.
 const RELEASES_READ: usize = 512;
 
+/// A release that was read from a registry.
+#[derive(Clone, Debug)]
+struct Read {
+    release: Release,
+    /// The cluster's own objects name it, or a release signature proves it.
+    vouched: bool,
+}
+
 /// Cheap to clone; all clones see the same.
 #[derive(Clone, Debug)]
 pub struct Facts(Arc<Inner>);
@@ -40,7 +49,7 @@ struct Inner {
     cluster: Cluster,
     files: ArcSwap<Files>,
     /// Read from registries; only whoever adds one takes turns at it.
-    read: Mutex<Vec<Release>>,
+    read: Mutex<Vec<Read>>,
     /// The files' and those.
     catalog: ArcSwap<Catalog>,
     signatures: signatures::Current,
@@ -132,28 +141,53 @@ impl Facts {
         self.0.signatures.of(&self.snapshot(), &self.0.files.load().signatures)
     }
 
-    /// Adds a release that was read from a registry.
-    pub fn add_release(&self, release: Release) {
-        let mut read = self.0.read.lock().unwrap_or_else(PoisonError::into_inner);
-        if read.iter().all(|known| known.digest != release.digest) {
+    /// Adds a release that was read from a registry. What nobody vouches for answers for its own digest only, and is
+    /// the first to go.
+    pub fn add_release(&self, release: Release, vouched: bool) {
+        let mut read = self.reading();
+        if read.iter().all(|known| known.release.digest != release.digest) {
             if read.len() >= RELEASES_READ {
-                read.remove(0);
+                let first = read.iter().position(|known| !known.vouched).unwrap_or_default();
+                read.remove(first);
             }
-            read.push(release);
+            read.push(Read { release, vouched });
         }
         self.publish_catalog(&read);
+    }
+
+    /// The cluster's objects name these by now.
+    pub fn vouch(&self, named: &dyn Fn(Digest) -> bool) {
+        let mut read = self.reading();
+        let mut changed = false;
+        for known in read.iter_mut().filter(|known| !known.vouched && named(known.release.digest)) {
+            known.vouched = true;
+            changed = true;
+        }
+        if changed {
+            self.publish_catalog(&read);
+        }
+    }
+
+    fn reading(&self) -> MutexGuard<'_, Vec<Read>> {
+        self.0.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What was read from registries.
     #[must_use]
     pub fn read_releases(&self) -> Vec<Release> {
-        self.0.read.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.reading().iter().map(|known| known.release.clone()).collect()
     }
 
     /// Whoever publishes holds the lock: what was published last is made of everything.
-    fn publish_catalog(&self, read: &[Release]) {
+    fn publish_catalog(&self, read: &[Read]) {
         let files = self.0.files.load().catalog.clone();
-        let catalog = if read.is_empty() { files } else { Arc::new(Catalog::clone(&files).with(read.iter().cloned())) };
+        let of = |vouched: bool| {
+            read.iter().filter(move |known| known.vouched == vouched).map(|known| known.release.clone())
+        };
+        let catalog = match read {
+            [] => files,
+            _ => Arc::new(Catalog::clone(&files).with(of(true)).with_hearsay(of(false))),
+        };
         self.0.catalog.store(catalog);
     }
 
@@ -277,7 +311,7 @@ impl Facts {
             tracing::warn!(file = %problem.file, "{}", problem.message);
         }
         self.0.files.store(Arc::new(new));
-        self.publish_catalog(&self.0.read.lock().unwrap_or_else(PoisonError::into_inner));
+        self.publish_catalog(&self.reading());
         true
     }
 

@@ -24,9 +24,9 @@ use crate::facts::Facts;
 /// Cheap to clone.
 pub type Lookups = Arc<flights::Flights<registries::Registries>>;
 
-/// Look-ups begun by reviews: so many at once, and one more each interval. More than people ask for in a day.
-const AT_ONCE: u32 = 20;
-const ONE_MORE_EACH: Duration = Duration::from_secs(3);
+/// Look-ups begun by reviews: so many at once, and one more each interval. More than people ask for in a day; of
+/// registries that the cluster's objects do not name, fewer.
+const LIMITS: [(u32, Duration); 2] = [(20, Duration::from_secs(3)), (5, Duration::from_secs(10))];
 
 /// For a cluster that says how its registries are reached.
 ///
@@ -44,6 +44,6 @@ pub fn lookups(client: Client, facts: Facts, cache: Option<&Path>) -> Result<Loo
         components: components::Components::default(),
         nodes: node_registries::Asker::default(),
     };
-    let limit = limit::Limit::new(AT_ONCE, ONE_MORE_EACH);
-    Ok(Arc::new(flights::Flights::new(registries, limit, flights::Timing::default(), counts)))
+    let limits = LIMITS.map(|(most, every)| limit::Limit::new(most, every));
+    Ok(Arc::new(flights::Flights::new(registries, limits, flights::Timing::default(), counts)))
 }

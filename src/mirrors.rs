@@ -22,7 +22,9 @@ pub const IRI_PORT: &str = ":22625";
 const IRI_LOCAL: &str = "localhost:22625";
 const NEVER: &str = "NeverContactSource";
 /// Mirrors of all rules together; real clusters have some dozens.
-const MIRRORS_MAX: usize = 100_000;
+const MIRRORS_MAX: usize = 20_000;
+/// Of one source: those after it are never tried by anybody.
+const MIRRORS_OF_SOURCE: usize = 256;
 
 /// What rules are made from; what is absent makes none.
 #[derive(Clone, Debug, Default)]
@@ -190,8 +192,10 @@ impl MirrorRules {
                 Pull::Tag => &entry.by_tag,
             };
             // The rest after the scope stays. What that makes of an odd mirror may be no repository: nobody finds it.
-            let rewritten =
-                mirrors.iter().filter_map(|mirror| Repository::parse(&format!("{mirror}{}", &name[end..])).ok());
+            let rewritten = mirrors
+                .iter()
+                .filter_map(|mirror| Repository::parse(&format!("{mirror}{}", &name[end..])).ok())
+                .take(MIRRORS_OF_SOURCE);
             for mirror in rewritten {
                 self.add_mirror(&mut places, mirror);
             }
@@ -224,6 +228,15 @@ impl MirrorRules {
     #[must_use]
     pub fn remarks(&self) -> &[String] {
         &self.remarks
+    }
+
+    /// Whether a rule has this host as a source or a mirror.
+    #[must_use]
+    pub fn names_host(&self, host: &str) -> bool {
+        let of_host = |name: &str| name.split('/').next() == Some(host);
+        self.scopes.iter().any(|(scope, entry)| {
+            of_host(scope) || entry.by_digest.iter().chain(&entry.by_tag).any(|mirror| of_host(mirror))
+        })
     }
 
     fn add_mirror(&self, places: &mut Places, mirror: Repository) {

@@ -299,7 +299,7 @@ pub struct Judgement {
 }
 
 /// A release that no source on this site knows, and where the request or the cluster says it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Want {
     pub digest: Digest,
     /// `None` where nothing names one.

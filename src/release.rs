@@ -5,7 +5,7 @@
 pub mod completeness;
 pub mod path;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -144,6 +144,8 @@ pub struct Catalog {
     list_of_shard: HashMap<Digest, Digest>,
     /// What a file says and the payload itself denies, with where the payload was read.
     overruled: Vec<(Release, Source)>,
+    /// Read because a request named them, and nothing else speaks for them: they answer for their own digest only.
+    hearsay: HashSet<Digest>,
     remarks: Vec<String>,
 }
 
@@ -162,7 +164,8 @@ impl Catalog {
             self.add(release);
         }
         self.list_of_shard.clear();
-        for release in self.by_digest.values().flatten() {
+        let heeded = self.by_digest.values().flatten().filter(|release| !self.hearsay.contains(&release.digest));
+        for release in heeded {
             for shard in &release.shards {
                 // A shard of two lists (they share a payload) belongs to the first: always the same one.
                 let list = self.list_of_shard.entry(*shard).or_insert(release.digest);
@@ -171,6 +174,16 @@ impl Catalog {
         }
         self.remarks = self.remark();
         self
+    }
+
+    /// The same, with these digests answering for themselves and nothing else: whoever sends a review can have any
+    /// image read, and what it says must not become advice to others.
+    #[must_use]
+    pub fn with_hearsay(self, releases: impl IntoIterator<Item = Release>) -> Self {
+        let known: HashSet<Digest> = self.by_digest.keys().copied().collect();
+        let releases: Vec<Release> = releases.into_iter().filter(|release| !known.contains(&release.digest)).collect();
+        let hearsay = releases.iter().map(|release| release.digest).collect();
+        Self { hearsay, ..self }.with(releases)
     }
 
     fn remark(&self) -> Vec<String> {
@@ -261,7 +274,9 @@ impl Catalog {
     /// Every release that is known without contradiction, children of lists left out.
     pub fn releases(&self) -> impl Iterator<Item = &Release> {
         self.by_digest.values().filter_map(|entries| match &entries[..] {
-            [release] if self.list_of(release.digest).is_none() => Some(release),
+            [release] if self.list_of(release.digest).is_none() && !self.hearsay.contains(&release.digest) => {
+                Some(release)
+            }
             _ => None,
         })
     }
@@ -372,6 +387,19 @@ pub(crate) mod tests {
             assert_eq!(catalog.get(digest('a')).unwrap().version.to_string(), "4.2.0");
             assert!(catalog.remarks().iter().any(|r| r.contains("the payload counts")), "{:?}", catalog.remarks());
         }
+    }
+
+    /// Anybody can have an image read by naming it: that must advise nobody else.
+    #[test]
+    fn hearsay_answers_for_its_own_digest_and_nothing_else() {
+        let mut forged = release("4.2.0", 'f', &["4.1.1"]);
+        forged.shards = vec![digest('a')];
+        let catalog =
+            Catalog::new([release("4.2.0", 'a', &["4.1.1"])]).with_hearsay([forged, release("9.9.9", 'a', &[])]);
+        assert!(catalog.get(digest('f')).is_some());
+        assert_eq!(catalog.get(digest('a')).unwrap().version.to_string(), "4.2.0");
+        assert_eq!(catalog.of_version(&Version::parse("4.2.0").unwrap()).len(), 1);
+        assert_eq!((catalog.releases().count(), catalog.list_of(digest('a'))), (1, None));
     }
 
     #[test]

@@ -33,8 +33,8 @@ impl Default for Timing {
     }
 }
 
-/// Readings at the same time: each may hold a layer of 64 MiB.
-const AT_ONCE: usize = 4;
+/// Readings at the same time, each of which may hold a layer of 64 MiB: from registries that the cluster knows, others.
+const AT_ONCE: [usize; 2] = [4, 2];
 /// Readings under way or waiting, and ends remembered.
 const ENTRIES: usize = 256;
 
@@ -61,17 +61,22 @@ pub trait Source: Send + Sync + 'static {
         deadline: Instant,
     ) -> impl Future<Output = Result<Finding, String>> + Send;
 
+    /// Whether the cluster's own objects know the registry: such look-ups have places of their own, so that a flood of
+    /// others does not keep them waiting.
+    fn familiar(&self, want: &Want) -> bool;
+
     /// Makes a release that was read known to everybody.
     fn publish(&self, release: Release);
 }
 
-/// Readings under way and those that failed a moment ago.
+/// Readings under way and those that failed a moment ago, by digest and repository: what one place has not says nothing
+/// of another. Of the pairs the first is for registries that the cluster knows.
 #[derive(Debug)]
 pub struct Flights<S> {
     pub source: S,
-    entries: Mutex<HashMap<Digest, Entry>>,
-    running: Semaphore,
-    limit: Limit,
+    entries: Mutex<HashMap<Want, Entry>>,
+    running: [Semaphore; 2],
+    limits: [Limit; 2],
     timing: Timing,
     pub counts: Counts,
 }
@@ -93,8 +98,8 @@ type End = Option<Attempt>;
 
 impl<S: Source> Flights<S> {
     #[must_use]
-    pub fn new(source: S, limit: Limit, timing: Timing, counts: Counts) -> Self {
-        Self { source, entries: Mutex::default(), running: Semaphore::new(AT_ONCE), limit, timing, counts }
+    pub fn new(source: S, limits: [Limit; 2], timing: Timing, counts: Counts) -> Self {
+        Self { source, entries: Mutex::default(), running: AT_ONCE.map(Semaphore::new), limits, timing, counts }
     }
 
     /// Waits for a release that a review wants, until the deadline; a second where somebody waited before.
@@ -139,7 +144,7 @@ impl<S: Source> Flights<S> {
     ) -> Result<(watch::Receiver<Option<End>>, Instant, Scope, Arc<str>), End> {
         let now = Instant::now();
         let mut entries = self.lock();
-        match entries.get_mut(&want.digest) {
+        match entries.get_mut(want) {
             Some(Entry::Flying { scope: flying, from, awaited, end })
                 if end.borrow().is_none() && end.has_changed().is_ok() =>
             {
@@ -151,6 +156,7 @@ impl<S: Source> Flights<S> {
             _ => {}
         }
         let from = self.source.names(want, scope);
+        let lane = self.lane(want, scope);
         let busy =
             || Err(Some(Attempt { digest: want.digest, end: AttemptEnd::Reading("a queue of other look-ups".into()) }));
         if entries.len() >= ENTRIES {
@@ -159,17 +165,17 @@ impl<S: Source> Flights<S> {
                 Entry::Ended(_, until) => *until > now,
             });
         }
-        if entries.len() >= ENTRIES || (scope == Scope::All && !self.limit.take(now)) {
+        if entries.len() >= ENTRIES || (scope == Scope::All && !self.limits[lane].take(now)) {
             self.counts.limited.inc();
             return busy();
         }
         let (send, end) = watch::channel(None);
         let flight = Entry::Flying { scope, from: Arc::clone(&from), awaited: scope == Scope::All, end: end.clone() };
-        entries.insert(want.digest, flight);
+        entries.insert(want.clone(), flight);
         drop(entries);
         let (flights, want) = (Arc::clone(self), want.clone());
         tokio::spawn(async move {
-            let end = flights.fly(&want, scope, now + flights.timing.flight).await;
+            let end = flights.fly(&want, scope, lane).await;
             // Nobody may wait any more.
             let _ = send.send(Some(end));
         });
@@ -177,13 +183,17 @@ impl<S: Source> Flights<S> {
         Ok((end, now + 2 * self.timing.flight, scope, from))
     }
 
-    async fn fly(&self, want: &Want, scope: Scope, deadline: Instant) -> End {
+    /// Which of the pairs a look-up belongs to.
+    fn lane(&self, want: &Want, scope: Scope) -> usize {
+        usize::from(scope == Scope::All && !self.source.familiar(want))
+    }
+
+    async fn fly(&self, want: &Want, scope: Scope, lane: usize) -> End {
+        // The time of a look-up begins when it has its place.
+        let _place = self.running[lane].acquire().await;
         let began = Instant::now();
-        let read = async {
-            let _place = self.running.acquire().await.map_err(|error| error.to_string())?;
-            self.source.read(want, scope, deadline).await
-        };
-        let result = tokio::time::timeout_at(deadline, read).await;
+        let deadline = began + self.timing.flight;
+        let result = tokio::time::timeout_at(deadline, self.source.read(want, scope, deadline)).await;
         let result =
             result.unwrap_or_else(|_| Err(format!("it was not read within {} seconds", self.timing.flight.as_secs())));
         self.counts.ended(scope, result.is_ok(), began.elapsed());
@@ -192,7 +202,7 @@ impl<S: Source> Flights<S> {
                 (Some(release), _) => {
                     tracing::info!(digest = %want.digest, version = %release.version, from = %release.source.name, "release read");
                     self.source.publish(release);
-                    self.lock().remove(&want.digest);
+                    self.lock().remove(want);
                     return None;
                 }
                 (None, Standing::Shard(_)) => {
@@ -208,9 +218,9 @@ impl<S: Source> Flights<S> {
         };
         let mut entries = self.lock();
         if scope == Scope::All || matches!(attempt.end, AttemptEnd::Shard { .. }) {
-            entries.insert(want.digest, Entry::Ended(attempt.clone(), Instant::now() + self.timing.failed_for));
+            entries.insert(want.clone(), Entry::Ended(attempt.clone(), Instant::now() + self.timing.failed_for));
         } else {
-            entries.remove(&want.digest);
+            entries.remove(want);
         }
         Some(attempt)
     }
@@ -219,11 +229,11 @@ impl<S: Source> Flights<S> {
     #[must_use]
     pub fn describe(&self) -> Value {
         let (mut reading, mut failed) = (vec![], vec![]);
-        for (digest, entry) in self.lock().iter() {
+        for (want, entry) in self.lock().iter() {
             match entry {
-                Entry::Flying { from, .. } => reading.push(json!({"digest": digest.to_string(), "from": **from})),
+                Entry::Flying { from, .. } => reading.push(json!({"digest": want.digest.to_string(), "from": **from})),
                 Entry::Ended(Attempt { end: AttemptEnd::Failed(why), .. }, _) => {
-                    failed.push(json!({"digest": digest.to_string(), "why": **why}));
+                    failed.push(json!({"digest": want.digest.to_string(), "why": **why}));
                 }
                 Entry::Ended(..) => {}
             }
@@ -231,7 +241,7 @@ impl<S: Source> Flights<S> {
         json!({"reading": reading, "failed": failed})
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Digest, Entry>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Want, Entry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

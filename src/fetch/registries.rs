@@ -19,6 +19,7 @@ use crate::policy::Want;
 use crate::pullspec::{Digest, Repository};
 use crate::registry::Unread;
 use crate::release::Release;
+use crate::signature::{Evidence, RELEASE_REPOSITORY};
 
 #[derive(Debug)]
 pub struct Registries {
@@ -59,6 +60,19 @@ impl Registries {
         found
     }
 
+    /// Whoever sends a review learns of a registry that the cluster does not know no more than that it did not work.
+    fn told(&self, want: &Want, unread: &Unread) -> String {
+        match &want.repository {
+            Some(repository) if !self.familiar(want) => {
+                tracing::warn!(digest = %want.digest, %unread, "a registry that no object of the cluster names");
+                format!(
+                    "{repository} did not yield it; airgate's log says why (no mirror rule and no status names that registry)"
+                )
+            }
+            _ => unread.to_string(),
+        }
+    }
+
     async fn keep(&self, digest: Digest, blobs: Vec<(Digest, Vec<u8>)>, place: String, now: Timestamp) {
         let Some(cache) = self.cache.clone() else { return };
         let stored = tokio::task::spawn_blocking(move || cache.store(digest, &blobs, &place, now)).await;
@@ -73,7 +87,7 @@ impl Registries {
         let digests = self.cache.as_ref().map(Cache::digests).unwrap_or_default();
         for digest in digests {
             if let Some(release) = self.cached(digest).await.and_then(|finding| finding.release()) {
-                self.facts.add_release(release);
+                self.publish(release);
             }
         }
     }
@@ -105,15 +119,29 @@ impl Source for Registries {
             return Err("it has no mirror".into());
         }
         let registry = self.access.registry(&self.facts.snapshot()).await?;
-        let read =
-            registry.release(&places, want.digest, deadline).await.map_err(|unread: Unread| unread.to_string())?;
+        let read = registry.release(&places, want.digest, deadline).await.map_err(|unread| self.told(want, &unread))?;
         let (now, place) = (Timestamp::now(), read.place.to_string());
         let finding = Finding::of_payload(read.payload, Keeps::Bytes, &place, now);
         self.keep(want.digest, read.bytes, place, now).await;
         Ok(finding)
     }
 
+    /// By its host: as a source or mirror of rules, or in the images that the cluster's objects name.
+    fn familiar(&self, want: &Want) -> bool {
+        let Some(repository) = &want.repository else { return false };
+        let snapshot = self.facts.snapshot();
+        let named = super::ahead::named(&snapshot);
+        let by_objects = named.iter().filter_map(|want| want.repository.as_ref()).any(|it| it.host == repository.host);
+        by_objects || MirrorRules::of(&snapshot).is_ok_and(|rules| rules.names_host(&repository.host))
+    }
+
     fn publish(&self, release: Release) {
-        self.facts.add_release(release);
+        let digest = release.digest;
+        let named = super::ahead::named(&self.facts.snapshot()).iter().any(|want| want.digest == digest);
+        let signed = || {
+            let evidence = self.facts.signatures();
+            matches!(evidence.evidence(digest, &[RELEASE_REPOSITORY], Timestamp::now()), Evidence::Proved(_))
+        };
+        self.facts.add_release(release, named || signed());
     }
 }

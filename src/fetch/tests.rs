@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use tokio::sync::Notify;
 
 use super::*;
+use crate::pullspec::Repository;
 use crate::release::Source as ReadFrom;
 use crate::version::Version;
 
@@ -20,6 +21,8 @@ struct Hand {
     /// Not answered before this.
     go: Notify,
     held: bool,
+    /// Registries that the cluster does not know never answer.
+    slow_strangers: bool,
     only_at_source: bool,
     published: Mutex<Vec<Digest>>,
 }
@@ -31,6 +34,9 @@ impl Source for Hand {
 
     async fn read(&self, want: &Want, scope: Scope, _: Instant) -> Result<Finding, String> {
         self.asked.fetch_add(1, Ordering::Relaxed);
+        if self.slow_strangers && want.repository.is_some() {
+            std::future::pending::<()>().await;
+        }
         if self.held {
             self.go.notified().await;
         }
@@ -53,6 +59,10 @@ impl Source for Hand {
         })
     }
 
+    fn familiar(&self, want: &Want) -> bool {
+        want.repository.is_none()
+    }
+
     fn publish(&self, release: Release) {
         self.published.lock().unwrap().push(release.digest);
     }
@@ -69,7 +79,11 @@ fn want(letter: char) -> Want {
 }
 
 fn flights(hand: Hand) -> Arc<Flights<Hand>> {
-    Arc::new(Flights::new(hand, Limit::new(100, Duration::from_secs(1)), SHORT, Counts::default()))
+    Arc::new(Flights::new(hand, limits(100, Duration::from_secs(1)), SHORT, Counts::default()))
+}
+
+fn limits(most: u32, every: Duration) -> [Limit; 2] {
+    [Limit::new(most, every), Limit::new(most, every)]
 }
 
 fn there(letters: &str) -> HashSet<Digest> {
@@ -124,7 +138,7 @@ async fn a_reading_that_never_ends_is_given_up_and_a_failure_is_an_answer_for_a_
     let timing = Timing { failed_for: Duration::from_millis(400), repeat: Duration::from_mins(10), ..SHORT };
     let flights = Arc::new(Flights::new(
         Hand { held: true, ..Hand::default() },
-        Limit::new(9, SHORT.flight),
+        limits(9, SHORT.flight),
         timing,
         Counts::default(),
     ));
@@ -174,8 +188,7 @@ async fn what_only_mirrors_were_asked_for_is_asked_for_everywhere_by_a_review() 
 
 #[tokio::test]
 async fn look_ups_are_limited_as_a_whole_but_not_those_ahead() {
-    let flights =
-        Arc::new(Flights::new(Hand::default(), Limit::new(2, Duration::from_mins(1)), SHORT, Counts::default()));
+    let flights = Arc::new(Flights::new(Hand::default(), limits(2, Duration::from_mins(1)), SHORT, Counts::default()));
     let letters = ['a', 'b', 'c'];
     let mut ends = vec![];
     for letter in letters {
@@ -192,7 +205,7 @@ async fn what_is_remembered_is_bounded() {
     let timing = Timing { flight: Duration::from_millis(50), failed_for: Duration::ZERO, ..SHORT };
     let flights = Arc::new(Flights::new(
         Hand { held: true, ..Hand::default() },
-        Limit::new(1000, Duration::ZERO),
+        limits(1000, Duration::ZERO),
         timing,
         Counts::default(),
     ));
@@ -206,4 +219,16 @@ async fn what_is_remembered_is_bounded() {
     }
     flights.start(&want('a'));
     assert_eq!(flights.lock().len(), 1, "what ended makes room");
+}
+
+/// Strangers have places of their own, and what one place has not says nothing of another.
+#[tokio::test]
+async fn a_flood_of_strangers_keeps_nobody_waiting_and_answers_for_nobody_else() {
+    let flights = flights(Hand { there: there("a"), slow_strangers: true, ..Hand::default() });
+    for number in 0..20 {
+        let repository = Some(Repository { host: format!("host{number}.example"), path: "x/y".into() });
+        flights.start(&Want { repository, ..want('a') });
+    }
+    let far = Instant::now() + Duration::from_mins(10);
+    assert_eq!(flights.want(&want('a'), far).await, None);
 }

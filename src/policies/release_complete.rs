@@ -14,7 +14,7 @@ pub const POLICY: Policy = Policy {
           was not mirrored stops it half-way, with nodes on both sides. They are looked for ahead of time, by asking the \
           mirrors for each manifest without reading it.",
     guards: &[Guard::ClusterVersionStep],
-    mode: Mode::Warn,
+    mode: Mode::Deny,
     on_unknown: OnUnknown::Allow,
     facts: &[],
     judge,
@@ -37,7 +37,7 @@ fn judge(context: &Context<'_>, judgement: &mut Judgement) {
             remedy: "airgate release missing PULLSPEC looks for them now".into(),
         };
         let what = format!("whether every component image of {version} is on this site is not known");
-        return judgement.unknown(FIELD, what, &missing, vec![]);
+        return judgement.unknown(FIELD, what, &missing, upgrade.steps());
     };
     judgement.facts.push(FactUse {
         name: format!("components of {version}"),
@@ -48,8 +48,9 @@ fn judge(context: &Context<'_>, judgement: &mut Judgement) {
     match found.verdict() {
         Verdict::Complete => {}
         Verdict::Missing => {
+            let are = if found.absent.len() == 1 { "is" } else { "are" };
             let what = format!(
-                "{} of the {} of {version} are found on no mirror: {}",
+                "{} of the {} of {version} {are} found on no mirror: {}",
                 found.absent.len(),
                 counted(found.asked(), "component image"),
                 names(&found.absent)
@@ -74,7 +75,7 @@ fn judge(context: &Context<'_>, judgement: &mut Judgement) {
                 remedy: "airgate release missing PULLSPEC looks for them again".into(),
             };
             let what = format!("whether every component image of {version} is on this site is not known");
-            judgement.unknown(FIELD, what, &missing, vec![]);
+            judgement.unknown(FIELD, what, &missing, upgrade.steps());
         }
     }
 }

@@ -128,11 +128,6 @@ fn answer(upgrade: &Upgrade<'_>, target: &Target<'_>, found: &[Finding<'_>], jud
         let missing = Missing { why: sentences(&all), remedy: look(&all) };
         judgement.unknown(FIELD, target.unjudged(), &missing, upgrade.steps());
     }
-    let refuted = told(State::refuted);
-    if faults.is_empty() && !refuted.is_empty() {
-        let what = format!("the registries of the nodes have {}, which their MachineConfigNodes deny", target.name());
-        judgement.warn(FIELD, Text::new(what, sentences(&refuted)));
-    }
 }
 
 /// `master-0: what it says; master-1: ...`, the first few.

@@ -77,14 +77,19 @@ impl Step<'_, '_> {
             signed.version == release.version
                 && release.architecture.as_deref().is_none_or(|architecture| architecture == signed.architecture)
         };
-        let [first, ..] = &proof.releases[..] else { return };
+        let [first, ..] = &proof.releases[..] else { return elsewhere(proof, judgement) };
         if !proof.releases.iter().any(says) {
             let architecture = release.architecture.as_deref().unwrap_or("unknown architecture");
             let what = format!(
                 "the signature calls this image {first}, the payload calls itself {} for {architecture}",
                 release.version
             );
-            judgement.warn(FIELD, Text::new(what, "so it proves the digest and not the version"));
+            let text = Text::new(what, "so it proves the digest and not the version");
+            if self.upgrade.to.force {
+                judgement.deny(FIELD, text.works("ask for the release that the signature names"), self.upgrade.steps());
+            } else {
+                judgement.warn(FIELD, text);
+            }
         }
     }
 
@@ -132,6 +137,15 @@ impl Step<'_, '_> {
         } else {
             judgement.unknown(FIELD, "whether this release is signed cannot be judged", missing, steps);
         }
+    }
+}
+
+/// No signature names a release of a repository that counts: said where one names another repository.
+fn elsewhere(proof: &Proof<'_>, judgement: &mut Judgement) {
+    if let Some(reference) = proof.references.iter().find(|reference| reference.release.is_some()) {
+        let what = format!("the signature calls this image one of {}", shown(&reference.repository));
+        let why = "so it proves the digest and not the version; releaseRepositories in the config names other repositories of releases";
+        judgement.warn(FIELD, Text::new(what, why));
     }
 }
 

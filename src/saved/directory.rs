@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -93,7 +94,9 @@ struct Temporary(PathBuf);
 
 impl Temporary {
     fn create(path: PathBuf) -> Result<Self, Refused> {
-        fs::create_dir(&path).map_err(|error| Refused::Io(path.clone(), error))?;
+        // A request or an object may hold what others on this machine should not read.
+        let created = fs::DirBuilder::new().mode(0o700).create(&path);
+        created.map_err(|error| Refused::Io(path.clone(), error))?;
         Ok(Self(path))
     }
 }

@@ -23,18 +23,12 @@ pub(super) enum State {
     Ready,
     /// Positive evidence that it is not.
     Fault(String),
-    /// The MachineConfigNode says that it is not, and the node's registry that it is.
-    Refuted(String),
     Open(String),
 }
 
 impl State {
     pub fn fault(&self) -> Option<&str> {
         if let Self::Fault(what) = self { Some(what) } else { None }
-    }
-
-    pub fn refuted(&self) -> Option<&str> {
-        if let Self::Refuted(what) = self { Some(what) } else { None }
     }
 
     pub fn open(&self) -> Option<&str> {
@@ -51,8 +45,8 @@ enum Said {
     Nothing(String),
 }
 
-/// All three together. A node that does not run counts first. The registry was asked a moment ago, a MachineConfigNode is
-/// written on change only: where the two differ, the registry is right.
+/// All three together. A node that does not run counts first. Whoever says that the bundle is not there is believed: the
+/// registry speaks for a node whose MachineConfigNode says nothing, and against one that says Available.
 pub(super) fn state(
     node: &Node<'_>,
     reported: Result<Option<&MachineConfigNode<'_>>, &Missing>,
@@ -70,11 +64,9 @@ pub(super) fn state(
         Err(missing) => Said::Nothing(missing.why.clone()),
     };
     match (said, registry) {
-        (Said::Moving(what), _) => State::Fault(what),
+        (Said::Moving(what) | Said::Unavailable(what), _) => State::Fault(what),
         (_, Some(RegistryAnswer::Absent)) => State::Fault("its registry does not have the release image (404)".into()),
         (Said::Available, _) | (Said::Nothing(_), Some(RegistryAnswer::Holds)) => State::Ready,
-        (Said::Unavailable(what), Some(RegistryAnswer::Holds)) => State::Refuted(what),
-        (Said::Unavailable(what), _) => State::Fault(what),
         (Said::Nothing(what), Some(RegistryAnswer::Unknown(why))) => {
             State::Open(format!("{what}, and its registry could not be asked: {}", cut(why)))
         }
