@@ -19,10 +19,12 @@ lint: ## formatting and lints
 fmt: ## format the code
 	cargo fmt
 
-bench: ## measure: prints the tables of docs/performance.md (some 2 minutes after the build)
+bench: ## measure: prints the tables of docs/performance.md (some 3 minutes after the build)
 	cargo bench --no-run
 	cargo bench --bench reviews -- --quiet
 	cargo bench --bench load
+	@if tests/registry/tools; then cargo bench --bench lookups; \
+	else echo 'not measured without them: reading from registries (cargo bench --bench lookups)'; fi
 
 demo: ## see it judge six upgrades, without a cluster
 	cargo run --release -- demo

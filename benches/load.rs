@@ -4,6 +4,8 @@
 //! a review, counted by valgrind, the same to a percent however busy the machine is.
 #![expect(clippy::print_stdout, reason = "a report")]
 
+#[path = "support/report.rs"]
+mod report;
 mod support;
 
 use std::fs;
@@ -22,6 +24,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use report::{machine, median};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -409,21 +412,4 @@ fn total(output: &Path) -> Result<u64> {
     let text = fs::read_to_string(output)?;
     let line = text.lines().find_map(|line| line.strip_prefix("totals:")).context("no totals from valgrind")?;
     Ok(line.trim().parse()?)
-}
-
-fn machine() -> Result<String> {
-    let cores = std::thread::available_parallelism()?;
-    let model = fs::read_to_string("/proc/cpuinfo")?
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(':'))
-        .map_or_else(|| "unknown".to_owned(), |(_, model)| model.trim().to_owned());
-    let busy = fs::read_to_string("/proc/loadavg")?;
-    let busy = busy.split(' ').next().unwrap_or_default();
-    let date = jiff::Timestamp::now().strftime("%F").to_string();
-    Ok(format!("{date}, {cores} cores ({model}), load average before the run {busy}."))
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
