@@ -36,7 +36,7 @@ const RELEASES_READ: usize = 512;
 #[derive(Clone, Debug)]
 struct Read {
     release: Release,
-    /// The cluster's own objects name it, or a release signature proves it.
+    /// It is on a mirror of the site, the cluster's own objects name it, or a release signature proves it.
     vouched: bool,
 }
 

@@ -230,6 +230,15 @@ impl MirrorRules {
         &self.remarks
     }
 
+    /// Whether a rule has this place, or one that it lies below, as a mirror.
+    #[must_use]
+    pub fn is_mirror(&self, place: &Repository) -> bool {
+        let name = place.to_string();
+        let covers =
+            |mirror: &String| name.strip_prefix(&**mirror).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        self.scopes.values().any(|entry| entry.by_digest.iter().any(covers))
+    }
+
     /// Whether a rule has this host as a source or a mirror.
     #[must_use]
     pub fn names_host(&self, host: &str) -> bool {

@@ -137,11 +137,15 @@ impl Source for Registries {
 
     fn publish(&self, release: Release) {
         let digest = release.digest;
-        let named = super::ahead::named(&self.facts.snapshot()).iter().any(|want| want.digest == digest);
+        let snapshot = self.facts.snapshot();
+        let named = super::ahead::named(&snapshot).iter().any(|want| want.digest == digest);
+        // Only whoever fills the site's mirrors can put anything there.
+        let mirrored = Repository::parse(&release.source.name)
+            .is_ok_and(|place| MirrorRules::of(&snapshot).is_ok_and(|rules| rules.is_mirror(&place)));
         let signed = || {
             let evidence = self.facts.signatures();
             matches!(evidence.evidence(digest, &[RELEASE_REPOSITORY], Timestamp::now()), Evidence::Proved(_))
         };
-        self.facts.add_release(release, named || signed());
+        self.facts.add_release(release, named || mirrored || signed());
     }
 }

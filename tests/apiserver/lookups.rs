@@ -231,7 +231,7 @@ fn the_steps_of_the_demo_are_answered_from_a_registry_that_skopeo_filled() {
         site.guard.reset();
         let output =
             site.guard.testbed.kubectl(["patch", object, "--type=merge", "-p", &json!({"spec": spec}).to_string()]);
-        transcript.push_str(&format!("{}. {title}\n{}{}\n", number + 1, output.stdout, output.stderr));
+        transcript += &[&*format!("{}. {title}\n", number + 1), &output.stdout, &output.stderr, "\n"].concat();
     }
     for release in images {
         transcript = transcript.replace(release.digest(), &format!("sha256:{}", release.recipe.version));
@@ -271,7 +271,7 @@ fn an_image_by_digest_is_judged_by_what_the_mirror_holds() {
     insta::assert_snapshot!(site.normal(&nowhere), @r#"
     Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: whether 4.18.12 may go to quay.example/openshift-release-dev/ocp-release@sha256:dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd cannot be judged.
       why:   no release source on this site knows that digest and it could not be read: no registry has it: MIRROR/mirror/openshift/release-images: MIRROR does not have it (404 MANIFEST_UNKNOWN: manifest unknown), so which versions it can be reached from is not known.
-      works: mend what those places answer (airgate release info PULLSPEC asks them again); or oc adm release info -o json of it, where its registry can be reached, tells version and metadata.previous: write them with the digest into a ReleaseCatalog file below --releases
+      works: mend what those places answer (airgate release info PULLSPEC asks them again); or put what it says below --releases, from where its registry can be reached: airgate release export PULLSPEC > DIRECTORY/release.yaml
       rule:  upgrade-path (airgate policies explain upgrade-path); in an emergency: airgate override --help
     "#);
     site.upgrade(listed.digest()).success();

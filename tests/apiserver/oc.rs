@@ -105,7 +105,7 @@ fn a_release_that_nobody_knows_is_refused_with_what_would_make_it_known() {
     exit 1, HTTP 403, nothing stored
     Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: whether 4.18.12 may go to registry.example:5000/ocp/release@sha256:9999999999999999999999999999999999999999999999999999999999999999 cannot be judged.
       why:   no release source on this site knows that digest and it could not be read: no registry may be asked for it: every source is blocked and has no mirror, so which versions it can be reached from is not known.
-      works: mend what those places answer (airgate release info PULLSPEC asks them again); or oc adm release info -o json of it, where its registry can be reached, tells version and metadata.previous: write them with the digest into a ReleaseCatalog file below --releases
+      works: mend what those places answer (airgate release info PULLSPEC asks them again); or put what it says below --releases, from where its registry can be reached: airgate release export PULLSPEC > DIRECTORY/release.yaml
       rule:  upgrade-path (airgate policies explain upgrade-path); in an emergency: airgate override --help
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-complete: pass
@@ -304,7 +304,7 @@ fn a_migration_to_multi_needs_a_payload() {
     exit 1, HTTP 403, nothing stored
     Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: whether the cluster can move to multi cannot be judged.
       why:   neither a release source on this site nor status.availableUpdates knows a multi payload of 4.18.12.
-      works: mirror the multi payload of 4.18.12, then: oc adm release info -o json of it, where its registry can be reached, tells version and metadata.previous: write them with the digest into a ReleaseCatalog file below --releases
+      works: mirror the multi payload of 4.18.12, then: put what it says below --releases, from where its registry can be reached: airgate release export PULLSPEC > DIRECTORY/release.yaml
       rule:  upgrade-path (airgate policies explain upgrade-path); in an emergency: airgate override --help
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-complete: pass
@@ -333,7 +333,7 @@ fn going_back_to_the_release_before_is_refused_across_a_minor() {
     exit 1, HTTP 403, nothing stored
     Error from server (Forbidden): admission webhook "clusterversion.airgate.io" denied the request: whether 4.18.12 may go to registry.example:5000/ocp/release@sha256:7777777777777777777777777777777777777777777777777777777777777777 cannot be judged.
       why:   no release source on this site knows that digest and it could not be read: no registry may be asked for it: every source is blocked and has no mirror, so which versions it can be reached from is not known.
-      works: mend what those places answer (airgate release info PULLSPEC asks them again); or oc adm release info -o json of it, where its registry can be reached, tells version and metadata.previous: write them with the digest into a ReleaseCatalog file below --releases
+      works: mend what those places answer (airgate release info PULLSPEC asks them again); or put what it says below --releases, from where its registry can be reached: airgate release export PULLSPEC > DIRECTORY/release.yaml
       rule:  upgrade-path (airgate policies explain upgrade-path); in an emergency: airgate override --help
     audit: clusterversion.airgate.io digest-only: pass
     audit: clusterversion.airgate.io release-complete: pass
