@@ -20,6 +20,8 @@ use crate::text::shown;
 
 /// What was read is good for as long; whoever renews a secret does not wait longer.
 const FRESH: Duration = Duration::from_mins(1);
+/// The same after a registry refused it: somebody may have mended it since.
+const DOUBTED: Duration = Duration::from_secs(5);
 /// Of one object: a CA bundle has some 250 KB.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -44,6 +46,7 @@ pub struct ClusterAccess {
 
 struct Last {
     at: Instant,
+    doubted: bool,
     inputs: u64,
     registry: Registry,
     notes: Vec<String>,
@@ -67,7 +70,8 @@ impl ClusterAccess {
     /// No reader can be made at all.
     pub async fn registry(&self, cluster: &Snapshot) -> Result<Registry, String> {
         let mut last = self.last.lock().await;
-        if let Some(last) = last.as_ref().filter(|last| last.at.elapsed() < FRESH) {
+        if let Some(last) = last.as_ref().filter(|last| last.at.elapsed() < if last.doubted { DOUBTED } else { FRESH })
+        {
             return Ok(last.registry.clone());
         }
         let inputs = self.read(cluster).await;
@@ -76,7 +80,7 @@ impl ClusterAccess {
         let fingerprint = hasher.finish();
         let at = Instant::now();
         if let Some(last) = last.as_mut().filter(|last| last.inputs == fingerprint) {
-            last.at = at;
+            (last.at, last.doubted) = (at, false);
             return Ok(last.registry.clone());
         }
         let (access, notes) = inputs.access();
@@ -84,13 +88,20 @@ impl ClusterAccess {
             tracing::warn!(note, "a setting for registries cannot be used");
         }
         let registry = Registry::new(access)?;
-        *last = Some(Last { at, inputs: fingerprint, registry: registry.clone(), notes });
+        *last = Some(Last { at, doubted: false, inputs: fingerprint, registry: registry.clone(), notes });
         Ok(registry)
     }
 
     /// What [`Self::registry`] would read with now, and what of the cluster's settings cannot be used.
     pub async fn access(&self, cluster: &Snapshot) -> (Access, Vec<String>) {
         self.read(cluster).await.access()
+    }
+
+    /// A registry could not be read with it.
+    pub async fn doubt(&self) {
+        if let Some(last) = self.last.lock().await.as_mut() {
+            last.doubted = true;
+        }
     }
 
     /// What of the cluster's settings cannot be used.

@@ -4,6 +4,7 @@
 //! is asked no more often however many reviews come; only addresses that Nodes have are asked; the certificate must be for
 //! the name that stands for all of them; it ends within [`PATIENCE`], and what was not answered by then is unknown.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,7 +81,11 @@ async fn answers(
         let (registry, place) = (&registry, &place);
         async move { (node, one(registry, place, question.digest, &address, deadline).await) }
     };
-    let answers = futures::stream::iter(question.nodes.iter().map(ask)).buffer_unordered(AT_ONCE).collect().await;
+    let answers: BTreeMap<String, RegistryAnswer> =
+        futures::stream::iter(question.nodes.iter().map(ask)).buffer_unordered(AT_ONCE).collect().await;
+    if answers.values().any(|answer| matches!(answer, RegistryAnswer::Unknown(_))) {
+        access.doubt().await;
+    }
     NodeRegistries { digest: question.digest, answers, as_of: asked }
 }
 

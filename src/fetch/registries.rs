@@ -119,7 +119,13 @@ impl Source for Registries {
             return Err("it has no mirror".into());
         }
         let registry = self.access.registry(&self.facts.snapshot()).await?;
-        let read = registry.release(&places, want.digest, deadline).await.map_err(|unread| self.told(want, &unread))?;
+        let read = match registry.release(&places, want.digest, deadline).await {
+            Ok(read) => read,
+            Err(unread) => {
+                self.access.doubt().await;
+                return Err(self.told(want, &unread));
+            }
+        };
         let (now, place) = (Timestamp::now(), read.place.to_string());
         let finding = Finding::of_payload(read.payload, Keeps::Bytes, &place, now);
         self.keep(want.digest, read.bytes, place, now).await;
