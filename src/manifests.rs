@@ -108,7 +108,7 @@ pub fn render(options: &Options) -> anyhow::Result<String> {
     let mut documents = vec![yaml(&webhook_configuration(options))?];
     if options.endpoint == Endpoint::Service {
         documents.push(yaml(&cluster_role())?);
-        documents.push(yaml(&cluster_role_binding(options.flavor))?);
+        documents.push(yaml(&cluster_role_binding(NAME, options.flavor))?);
         documents.push(yaml(&events_role())?);
         documents.push(yaml(&events_role_binding(options.flavor))?);
         if options.flavor == Flavor::Openshift {
@@ -248,10 +248,10 @@ fn cluster_role() -> ClusterRole {
     ClusterRole { metadata: named(NAME, None), rules: Some(rules.collect()), ..ClusterRole::default() }
 }
 
-fn cluster_role_binding(flavor: Flavor) -> ClusterRoleBinding {
+fn cluster_role_binding(name: &str, flavor: Flavor) -> ClusterRoleBinding {
     ClusterRoleBinding {
-        metadata: named(NAME, None),
-        role_ref: role_ref("ClusterRole", NAME),
+        metadata: named(name, None),
+        role_ref: role_ref("ClusterRole", name),
         subjects: Some(subjects(flavor)),
     }
 }

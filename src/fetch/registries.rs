@@ -73,6 +73,26 @@ impl Registries {
         }
     }
 
+    /// Whether more speaks for a release than that somebody asked for it.
+    fn vouched(&self, release: &Release) -> bool {
+        let snapshot = self.facts.snapshot();
+        let place = Repository::parse(&release.source.name).ok();
+        // Only whoever fills these places can put anything there.
+        let named = super::ahead::named(&snapshot)
+            .iter()
+            .any(|want| want.digest == release.digest || (place.is_some() && want.repository == place));
+        let mirrored = || {
+            let rules = MirrorRules::of(&snapshot).ok();
+            place.as_ref().zip(rules).is_some_and(|(place, rules)| rules.is_mirror(place))
+        };
+        let signed = || {
+            let signatures = self.facts.signatures();
+            let evidence = signatures.evidence(release.digest, &[RELEASE_REPOSITORY], Timestamp::now());
+            matches!(evidence, Evidence::Proved(_))
+        };
+        named || mirrored() || signed()
+    }
+
     async fn keep(&self, digest: Digest, blobs: Vec<(Digest, Vec<u8>)>, place: String, now: Timestamp) {
         let Some(cache) = self.cache.clone() else { return };
         let stored = tokio::task::spawn_blocking(move || cache.store(digest, &blobs, &place, now)).await;
@@ -128,7 +148,10 @@ impl Source for Registries {
         };
         let (now, place) = (Timestamp::now(), read.place.to_string());
         let finding = Finding::of_payload(read.payload, Keeps::Bytes, &place, now);
-        self.keep(want.digest, read.bytes, place, now).await;
+        // What anybody had read by naming it must not push out what a restart will need.
+        if finding.release().is_some_and(|release| self.vouched(&release)) {
+            self.keep(want.digest, read.bytes, place, now).await;
+        }
         Ok(finding)
     }
 
@@ -142,16 +165,7 @@ impl Source for Registries {
     }
 
     fn publish(&self, release: Release) {
-        let digest = release.digest;
-        let snapshot = self.facts.snapshot();
-        let named = super::ahead::named(&snapshot).iter().any(|want| want.digest == digest);
-        // Only whoever fills the site's mirrors can put anything there.
-        let mirrored = Repository::parse(&release.source.name)
-            .is_ok_and(|place| MirrorRules::of(&snapshot).is_ok_and(|rules| rules.is_mirror(&place)));
-        let signed = || {
-            let evidence = self.facts.signatures();
-            matches!(evidence.evidence(digest, &[RELEASE_REPOSITORY], Timestamp::now()), Evidence::Proved(_))
-        };
-        self.facts.add_release(release, named || mirrored || signed());
+        let vouched = self.vouched(&release);
+        self.facts.add_release(release, vouched);
     }
 }

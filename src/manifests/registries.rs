@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding};
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role, RoleBinding};
 
-use super::{Flavor, named, role_ref, rule, subjects, yaml};
+use super::{Flavor, cluster_role_binding, named, role_ref, rule, subjects, yaml};
 use crate::fetch::access::{CLUSTER_OBJECTS, OBJECTS};
 
 const NAME: &str = "airgate-registries";
 
 /// Only where these namespaces are: on OpenShift.
 pub(super) fn documents(flavor: Flavor) -> anyhow::Result<Vec<String>> {
-    let mut documents = vec![yaml(&cluster_role())?, yaml(&cluster_role_binding(flavor))?];
+    let mut documents = vec![yaml(&cluster_role())?, yaml(&cluster_role_binding(NAME, flavor))?];
     let mut by_namespace: BTreeMap<&str, Vec<PolicyRule>> = BTreeMap::new();
     for (namespace, resource, name) in OBJECTS {
         by_namespace.entry(namespace).or_default().push(by_name("", resource, name));
@@ -31,14 +31,6 @@ pub(super) fn documents(flavor: Flavor) -> anyhow::Result<Vec<String>> {
 fn cluster_role() -> ClusterRole {
     let rules = CLUSTER_OBJECTS.iter().map(|(group, _, resource, name)| by_name(group, resource, name));
     ClusterRole { metadata: named(NAME, None), rules: Some(rules.collect()), ..ClusterRole::default() }
-}
-
-fn cluster_role_binding(flavor: Flavor) -> ClusterRoleBinding {
-    ClusterRoleBinding {
-        metadata: named(NAME, None),
-        role_ref: role_ref("ClusterRole", NAME),
-        subjects: Some(subjects(flavor)),
-    }
 }
 
 /// RBAC cannot limit to a name that another object holds: there it is the namespace.
