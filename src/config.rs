@@ -43,6 +43,12 @@ pub struct ConfigFile {
     pub tls_dir: Option<PathBuf>,
     pub self_signed: Option<PathBuf>,
     pub client_ca: Option<PathBuf>,
+    /// The namespace that this server runs in; in a pod its service account says so.
+    pub namespace: Option<String>,
+    /// Keep the webhook configuration `airgate` registered.
+    pub register: bool,
+    /// Keep the serving certificate and its CA, in a Secret of the namespace.
+    pub keep_certificates: bool,
 }
 
 /// A configuration that must not be started with.

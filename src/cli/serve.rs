@@ -5,7 +5,7 @@ use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use tracing_subscriber::EnvFilter;
 
@@ -43,6 +43,15 @@ pub struct ServeArgs {
     /// Answer only clients with a certificate of these CAs [env: AIRGATE_CLIENT_CA]
     #[arg(long, value_name = "FILE")]
     client_ca: Option<PathBuf>,
+    /// The namespace that it runs in [default: the pod's] [env: AIRGATE_NAMESPACE]
+    #[arg(long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// Keep the webhook configuration airgate registered, once ready [env: AIRGATE_REGISTER=true]
+    #[arg(long)]
+    register: bool,
+    /// Make and renew the serving certificate and its CA, in the Secret airgate-tls [env: AIRGATE_KEEP_CERTIFICATES=true]
+    #[arg(long)]
+    keep_certificates: bool,
 }
 
 impl ServeArgs {
@@ -61,8 +70,21 @@ impl ServeArgs {
             self.cache_dir.clone().or_else(|| path_from_environment("AIRGATE_CACHE_DIR")).or(config.cache_dir);
         config.client_ca =
             self.client_ca.clone().or_else(|| path_from_environment("AIRGATE_CLIENT_CA")).or(config.client_ca);
+        fill(&self.namespace, "AIRGATE_NAMESPACE", &mut config.namespace);
+        config.register = self.register || switch("AIRGATE_REGISTER")?.unwrap_or(config.register);
+        config.keep_certificates =
+            self.keep_certificates || switch("AIRGATE_KEEP_CERTIFICATES")?.unwrap_or(config.keep_certificates);
         Ok(config)
     }
+}
+
+fn switch(variable: &str) -> Result<Option<bool>> {
+    let parse = |text: String| match text.as_str() {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => bail!("{variable}={text}: it must be true or false"),
+    };
+    environment(variable).map(parse).transpose()
 }
 
 pub fn run(args: &ServeArgs) -> Result<ExitCode> {
