@@ -5,6 +5,7 @@
 
 mod cel;
 mod guarded;
+mod registration;
 mod registries;
 mod rights;
 mod webhooks;
@@ -20,7 +21,8 @@ use crate::settings::ServerMode;
 pub use webhooks::webhook_configuration;
 
 /// Where the manifests will be applied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Flavor {
     /// The service CA signs the certificate and injects the CA bundle.
     #[default]
@@ -47,6 +49,23 @@ pub struct Options {
     pub endpoint: Endpoint,
     /// PEM; the API server trusts nothing else for the call.
     pub ca_bundle: Option<Vec<u8>>,
+    /// airgate keeps its webhook configuration itself: it has the rights for that, and nothing else applies it.
+    pub register: bool,
+}
+
+impl Options {
+    /// The flavour's own: enforcing, the Service in its namespace, a CA that somebody injects.
+    #[must_use]
+    pub fn new(flavor: Flavor) -> Self {
+        Self {
+            flavor,
+            namespace: flavor.namespace().into(),
+            mode: ServerMode::default(),
+            endpoint: Endpoint::Service,
+            ca_bundle: None,
+            register: false,
+        }
+    }
 }
 
 /// A URL the API server would refuse.
@@ -54,7 +73,8 @@ pub struct Options {
 #[error("--url {0} {1}; it must look like https://HOST:PORT or https://HOST:PORT/validate")]
 pub struct BadUrl(String, &'static str);
 
-const NAME: &str = "airgate";
+/// Of everything that is registered or deployed.
+pub const NAME: &str = "airgate";
 /// The one path the server answers reviews on.
 const PATH: &str = "/validate";
 
@@ -77,6 +97,18 @@ impl Flavor {
 }
 
 impl Endpoint {
+    /// The name by which the API server knows the server: its certificate must be for it.
+    #[must_use]
+    pub fn host(&self, namespace: &str) -> String {
+        let Self::Url(url) = self else { return format!("{NAME}.{namespace}.svc") };
+        let rest = url.strip_prefix("https://").unwrap_or(url);
+        let authority = rest.split('/').next().unwrap_or_default();
+        match authority.strip_prefix('[').and_then(|v6| v6.split_once(']')) {
+            Some((address, _)) => address.to_owned(),
+            None => authority.split(':').next().unwrap_or_default().to_owned(),
+        }
+    }
+
     /// `/validate` is appended where the URL has no path.
     ///
     /// # Errors
@@ -131,11 +163,16 @@ pub fn documents(options: &Options) -> anyhow::Result<Vec<Document>> {
         if options.flavor == Flavor::Openshift {
             documents.extend(registries::documents(options)?);
         }
+        if options.register {
+            documents.extend(registration::documents(options)?);
+        }
         if options.mode == ServerMode::Audit {
             documents.push(Document::new("config", config_map(options))?);
         }
     }
-    documents.push(Document::new("webhooks", webhook_configuration(options))?);
+    if !options.register {
+        documents.push(Document::new("webhooks", webhook_configuration(options))?);
+    }
     Ok(documents)
 }
 
@@ -198,5 +235,11 @@ mod tests {
             let got = Endpoint::url(text).ok();
             assert_eq!(got, expected.map(|url| Endpoint::Url(url.into())), "{text}");
         }
+        for (text, host) in
+            [("https://127.0.0.1:8443", "127.0.0.1"), ("https://[::1]:8443/", "::1"), ("https://h/v", "h")]
+        {
+            assert_eq!(Endpoint::url(text).unwrap().host("ns"), host);
+        }
+        assert_eq!(Endpoint::Service.host("openshift-airgate"), "airgate.openshift-airgate.svc");
     }
 }

@@ -4,6 +4,7 @@
 //! cluster would be worse than one that restarts.
 
 mod guard;
+mod registration;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use jiff::Timestamp;
+use serde_json::json;
 use tokio::sync::mpsc;
 
 use crate::config::ConfigFile;
@@ -40,6 +42,8 @@ pub struct Server {
     readiness: Readiness,
     facts: Facts,
     patrol: Patrol,
+    /// What keeps the webhook configuration shows; `None` where nobody does.
+    registration: Option<registration::Shown>,
     tasks: Tasks,
 }
 
@@ -70,7 +74,8 @@ impl Server {
             lookups: lookups.clone(),
             inputs: inputs::Cache::default(),
         };
-        Ok(Self { bound, admit, readiness, facts, patrol, tasks })
+        let registration = registration::start(config, bound.tls(), &readiness, &admit.metrics, &mut tasks).await?;
+        Ok(Self { bound, admit, readiness, facts, patrol, registration, tasks })
     }
 
     #[must_use]
@@ -83,7 +88,7 @@ impl Server {
     /// # Errors
     /// A task ended without which nothing works, or a second signal came.
     pub async fn run(self, signals: mpsc::Receiver<Signal>) -> Result<()> {
-        let Self { bound, admit, readiness, facts, patrol, tasks } = self;
+        let Self { bound, admit, readiness, facts, patrol, registration, tasks } = self;
         let addresses = bound.addresses();
         tracing::info!(webhook = %addresses.webhook, health = %addresses.health, admin = %addresses.admin, "listening");
         let settings = serde_json::to_value(&admit.settings)?;
@@ -92,6 +97,7 @@ impl Server {
             let mut status = facts.status(Timestamp::now());
             status["settings"] = settings.clone();
             status["audit"] = patrol.status();
+            status["registration"] = json!(registration.as_ref().map(|shown| registration::json(shown)));
             status["lookups"] = lookups.as_ref().map(|lookups| lookups.status()).into();
             status
         });

@@ -8,6 +8,7 @@ pub mod keypair;
 pub mod listener;
 pub mod reload;
 pub mod self_signed;
+pub mod vouch;
 
 use std::path::PathBuf;
 use std::sync::Arc;

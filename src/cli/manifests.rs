@@ -23,6 +23,9 @@ pub struct ManifestsArgs {
     /// PEM file with the CA that signed the server's certificate
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
+    /// For airgate serve --register: the rights that it needs, and no webhook configuration
+    #[arg(long, conflicts_with = "url")]
+    register: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -44,14 +47,14 @@ pub fn run(args: &ManifestsArgs) -> Result<ExitCode> {
         Ok(pem)
     });
     let options = Options {
-        flavor: args.flavor,
-        namespace: args.flavor.namespace().into(),
         mode: match args.mode {
             ModeArg::Enforce => ServerMode::Enforce,
             ModeArg::Audit => ServerMode::Audit,
         },
         endpoint: args.url.as_deref().map_or(Ok(Endpoint::Service), Endpoint::url)?,
         ca_bundle: ca_bundle.transpose()?,
+        register: args.register,
+        ..Options::new(args.flavor)
     };
     line(render(&options)?.trim_end());
     Ok(ExitCode::SUCCESS)
