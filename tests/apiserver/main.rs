@@ -57,6 +57,10 @@ mod real;
 #[cfg(test)]
 mod recorder;
 #[cfg(test)]
+mod register;
+#[cfg(test)]
+mod replica;
+#[cfg(test)]
 mod rights;
 #[cfg(test)]
 mod rollout;
