@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject};
 
-use super::{Document, Flavor, NAME, Options, named};
+use super::{Document, NAME, Options, named};
 use crate::events::NAMESPACE as EVENTS_NAMESPACE;
 use crate::policies::POLICIES;
 use crate::policy::FactKind;
@@ -20,7 +20,7 @@ pub(super) fn documents(options: &Options) -> anyhow::Result<Vec<Document>> {
         Document::new(FILE, events_role())?,
         Document::new(FILE, events_role_binding(options))?,
     ];
-    if options.flavor == Flavor::Openshift {
+    if options.flavor.on_openshift() {
         documents.extend(namespaced_facts(options)?);
     }
     Ok(documents)
@@ -106,6 +106,10 @@ pub(super) fn role_ref(kind: &str, name: &str) -> RoleRef {
 }
 
 pub(super) fn subjects(options: &Options) -> Vec<Subject> {
+    if let Some(user) = &options.user {
+        let api_group = Some("rbac.authorization.k8s.io".into());
+        return vec![Subject { api_group, kind: "User".into(), name: user.clone(), namespace: None }];
+    }
     vec![Subject {
         kind: "ServiceAccount".into(),
         name: NAME.into(),
