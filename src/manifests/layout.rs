@@ -37,7 +37,7 @@ pub fn files(options: &Options, documents: &[Document]) -> anyhow::Result<Vec<Fi
         files.push(payload::image_references(&options.image)?);
     } else {
         let resources: Vec<&str> = files.iter().map(|file| &*file.path).collect();
-        files.push(kustomization("", &json!({"resources": resources}))?);
+        files.push(kustomization(&json!({"resources": resources}))?);
     }
     Ok(files)
 }
@@ -59,7 +59,7 @@ pub fn tree(base: &Options) -> anyhow::Result<Vec<File>> {
             more.push(File { path, text: render(&overlay.added)? });
         }
         kustomization_of["patches"] = overlay.patches()?;
-        more.push(kustomization("", &kustomization_of)?);
+        more.push(kustomization(&kustomization_of)?);
         tree.extend(below(&format!("overlays/{name}"), more));
     }
     Ok(tree)
@@ -80,12 +80,13 @@ fn below(directory: &str, files: Vec<File>) -> Vec<File> {
     files.into_iter().map(|file| File { path: format!("{directory}/{}", file.path), ..file }).collect()
 }
 
-/// `sortOptions`: in the order given, which is that of [`documents`].
-fn kustomization(comment: &str, fields: &Value) -> anyhow::Result<File> {
+/// `sortOptions`: kinds in kustomize's own order, the namespace first and the webhook configuration last, also of
+/// what an overlay adds.
+fn kustomization(fields: &Value) -> anyhow::Result<File> {
     let mut text = json!({"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
-        "sortOptions": {"order": "fifo"}});
+        "sortOptions": {"order": "legacy"}});
     if let (Value::Object(all), Value::Object(fields)) = (&mut text, fields) {
         all.extend(fields.clone());
     }
-    Ok(File { path: "kustomization.yaml".into(), text: comment.to_owned() + &serde_saphyr::to_string(&text)? })
+    Ok(File { path: "kustomization.yaml".into(), text: serde_saphyr::to_string(&text)? })
 }

@@ -8,6 +8,7 @@ use super::{Document, NAME, Options, named};
 use crate::events::NAMESPACE as EVENTS_NAMESPACE;
 use crate::policies::POLICIES;
 use crate::policy::FactKind;
+use crate::resource::CLUSTER_VERSIONS;
 
 /// Where the rights stand.
 pub(super) const FILE: &str = "rights";
@@ -45,8 +46,12 @@ fn cluster_role() -> ClusterRole {
     facts.sort();
     facts.dedup();
     let resources = facts.into_iter().map(FactKind::resource).filter(|resource| resource.namespace.is_none());
-    let rules = resources.map(|resource| rule(resource.group, resource.plural, &["get", "list", "watch"]));
-    ClusterRole { metadata: named(NAME, None), rules: Some(rules.collect()), ..ClusterRole::default() }
+    let mut rules: Vec<_> =
+        resources.map(|resource| rule(resource.group, resource.plural, &["list", "watch"])).collect();
+    // Before an allow that cannot be undone it is read by its name; the others are listed for that.
+    let version = rule(CLUSTER_VERSIONS.group, CLUSTER_VERSIONS.plural, &["get"]);
+    rules.push(PolicyRule { resource_names: CLUSTER_VERSIONS.singleton.map(|name| vec![name.to_owned()]), ..version });
+    ClusterRole { metadata: named(NAME, None), rules: Some(rules), ..ClusterRole::default() }
 }
 
 pub(super) fn cluster_role_binding(name: &str, options: &Options) -> ClusterRoleBinding {
