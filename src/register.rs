@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::manifests::{Options, webhook_configuration};
+use crate::manifests::{Options, registered};
 use crate::metrics::Metrics;
 use crate::readiness::Readiness;
 use crate::tls::reload::LiveTls;
@@ -180,7 +180,7 @@ impl Registrar {
             None => None,
         };
         let options = Options { ca_bundle, ..self.options.clone() };
-        let mut printed = serde_json::to_value(webhook_configuration(&options)).ok()?;
+        let mut printed = registered(&options).ok()?;
         // An object to apply names its kind.
         printed["apiVersion"] = "admissionregistration.k8s.io/v1".into();
         printed["kind"] = "ValidatingWebhookConfiguration".into();

@@ -64,7 +64,7 @@ fn pass(
 mod tests {
     use super::*;
     use crate::tls::keypair::KeyPair;
-    use crate::tls::{MinVersion, TlsSettings, self_signed, server_config};
+    use crate::tls::{Source, TlsSettings, self_signed, server_config};
     use std::fs;
 
     #[test]
@@ -77,9 +77,12 @@ mod tests {
         let stranger = fs::read(other.path().join("ca.crt")).unwrap();
         let both = [stranger.as_slice(), ca.as_slice()].concat();
         for client_ca in [None, Some(dir.path().join("ca.crt"))] {
-            let settings = TlsSettings { dir: dir.path().to_owned(), client_ca, min_version: MinVersion::Tls12 };
+            let settings = TlsSettings::new(Source::Directory(dir.path().to_owned()), client_ca);
+            let parameters = settings.profile.get().parameters.clone();
             let pair = KeyPair::load(dir.path()).unwrap();
-            let config = server_config(&settings, &pair, settings.client_ca.as_ref().map(|_| ca.as_slice())).unwrap();
+            let config =
+                server_config(&settings, &parameters, &pair, settings.client_ca.as_ref().map(|_| ca.as_slice()))
+                    .unwrap();
             let config = Arc::new(config);
             let told = |ca: &[u8], host| vouches(&config, ca, host).unwrap_err();
             let host = "airgate.openshift-airgate.svc";
