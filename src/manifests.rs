@@ -11,6 +11,7 @@ mod guarded;
 mod layout;
 mod namespace;
 mod network;
+mod olm;
 mod overlay;
 mod payload;
 mod registration;
@@ -28,6 +29,7 @@ use serde_json::{Value, json};
 use crate::settings::ServerMode;
 pub use certificates::Certificates;
 pub use layout::{File, files, tree};
+pub use olm::olm;
 pub use webhooks::webhook_configuration;
 pub use written::write;
 
@@ -42,6 +44,8 @@ pub enum Flavor {
     Kubernetes,
     /// A part of OpenShift's release payload, applied by the cluster-version operator.
     Payload,
+    /// An operator bundle and a catalog, installed by OLM.
+    Olm,
 }
 
 /// How the API server reaches airgate.
@@ -108,7 +112,7 @@ impl Flavor {
     #[must_use]
     pub fn namespace(self) -> &'static str {
         match self {
-            Self::Openshift | Self::Payload => "openshift-airgate",
+            Self::Openshift | Self::Payload | Self::Olm => "openshift-airgate",
             Self::Kubernetes => "airgate",
         }
     }
@@ -266,6 +270,7 @@ impl fmt::Display for Flavor {
             Self::Openshift => "openshift",
             Self::Kubernetes => "kubernetes",
             Self::Payload => "payload",
+            Self::Olm => "olm",
         })
     }
 }

@@ -98,6 +98,10 @@ impl Registrar {
                 }
             } else {
                 self.step_back().await;
+                if self.readiness.is_draining() {
+                    // Nothing is left to do, and the process ends when it is ready to.
+                    return std::future::pending().await;
+                }
                 TICK
             };
             let until = Instant::now() + pause;

@@ -132,7 +132,9 @@ fn container(options: &Options) -> Value {
     });
     if options.register {
         args.push("--register".to_owned());
-        args.push(format!("--flavor={}", options.flavor));
+        if !options.flavor.on_openshift() {
+            args.push(format!("--flavor={}", options.flavor));
+        }
     }
     let probe = |path: &str, period: u32, failures: u32| {
         json!({"httpGet": {"path": path, "port": HEALTH}, "periodSeconds": period, "timeoutSeconds": 3,

@@ -67,7 +67,7 @@ fn injector(config: &ConfigFile) -> Certificates {
     match (config.keep_certificates, config.flavor) {
         (true, _) => Certificates::Keeper,
         (false, Flavor::Kubernetes) => Certificates::CertManager,
-        (false, Flavor::Openshift | Flavor::Payload) => Certificates::ServiceCa,
+        (false, Flavor::Openshift | Flavor::Payload | Flavor::Olm) => Certificates::ServiceCa,
     }
 }
 
