@@ -85,17 +85,7 @@ fn catalog(options: &Options, csv: &Value, bundle_image: &str) -> anyhow::Result
     let name = format!("{NAME}.v{VERSION}");
     let spec = &csv["spec"];
     let mut metadata = json!({"annotations": csv["metadata"]["annotations"]});
-    for key in [
-        "description",
-        "displayName",
-        "installModes",
-        "keywords",
-        "links",
-        "maintainers",
-        "maturity",
-        "minKubeVersion",
-        "provider",
-    ] {
+    for key in ["description", "displayName", "installModes", "keywords", "maturity", "minKubeVersion", "provider"] {
         metadata[key] = spec[key].clone();
     }
     let parts = [

@@ -67,9 +67,7 @@ pub(super) fn csv(options: &Options, documents: &[Document]) -> Value {
             "maturity": "alpha",
             "minKubeVersion": "1.30.0",
             "keywords": ["upgrade", "disconnected", "air-gapped", "admission", "mirror"],
-            "provider": {"name": "The airgate authors"},
-            "maintainers": [{"name": "The airgate authors", "email": "airgate@airgate.io"}],
-            "links": [{"name": "airgate", "url": "https://airgate.io"}],
+            "provider": {"name": NAME},
             "icon": [{"mediatype": "image/svg+xml", "base64data": icon()}],
             // It guards objects of the cluster and has no resources of its own, so there is one for all namespaces;
             // an OperatorGroup of its own namespace serves as well.
@@ -127,7 +125,6 @@ fn annotations(options: &Options, namespace: Option<&Value>) -> Value {
         "categories": "Security",
         "containerImage": options.image,
         "description": SUMMARY,
-        "support": "The airgate authors",
         "operatorframework.io/cluster-monitoring": "true",
         "operatorframework.io/suggested-namespace": options.namespace,
         "operators.openshift.io/infrastructure-features": r#"["disconnected", "proxy-aware"]"#,
