@@ -10,6 +10,7 @@ mod api;
 mod client;
 mod kind;
 mod live;
+mod published;
 mod status;
 mod task;
 mod write;
@@ -28,6 +29,7 @@ pub use write::{WriteError, annotate};
 
 use crate::cluster::Snapshot;
 use kind::Kind;
+use published::Published;
 use task::Task;
 
 /// How often and how patiently.
@@ -66,7 +68,7 @@ impl Default for Timing {
 /// What the watches know. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Watches {
-    snapshot: Arc<ArcSwap<Snapshot>>,
+    snapshot: Published,
     statuses: Vec<Arc<ArcSwap<WatchStatus>>>,
 }
 
@@ -79,7 +81,7 @@ impl Watches {
     #[must_use]
     pub fn start(client: &Client, timing: Timing) -> (Self, WatchTasks) {
         let nothing = Snapshot::nothing("the API server has not been read yet");
-        let mut watches = Self { snapshot: Arc::new(ArcSwap::from_pointee(nothing)), statuses: vec![] };
+        let mut watches = Self { snapshot: Published::new(nothing), statuses: vec![] };
         let mut tasks = JoinSet::new();
         watches.spawn(&mut tasks, client, timing, kind::cluster_version());
         watches.spawn(&mut tasks, client, timing, kind::internal_release_image());
@@ -111,7 +113,7 @@ impl Watches {
 
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
-        self.snapshot.load_full()
+        self.snapshot.load()
     }
 
     /// Diagnostics of each watch, for `/statusz` and metrics.

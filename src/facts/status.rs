@@ -10,6 +10,7 @@ use crate::cluster::Fact;
 pub(super) fn describe(facts: &Facts, files: &Files, now: Timestamp) -> Value {
     let (snapshot, signatures) = (facts.snapshot(), facts.signatures());
     json!({
+        "now": now,
         "ready": facts.ready(),
         "facts": {
             "clusterVersion": fact(&snapshot.cluster_version, now),

@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod api;
 #[cfg(test)]
+mod availability;
+#[cfg(test)]
 mod check;
 #[cfg(test)]
 mod conditions;
@@ -30,6 +32,8 @@ mod killed;
 mod kubectl;
 #[cfg(test)]
 mod live;
+#[cfg(test)]
+mod lockout;
 #[cfg(test)]
 mod lookups;
 #[cfg(test)]
@@ -82,3 +86,6 @@ mod testbed;
 #[expect(dead_code, reason = "the library's own tests use the rest")]
 #[path = "../../src/payload/testing.rs"]
 mod testing;
+#[cfg(test)]
+#[path = "../server/volume.rs"]
+mod volume;
