@@ -102,7 +102,8 @@ mod tests {
             inner.start.0 -= SignedDuration::from_hours(hours);
             let as_of = |moment: Option<&Provenance>| moment.unwrap().as_of.duration_since(heard).as_hours();
             let (before, after) = (before.clone(), published.load());
-            let moved = as_of(after.machine_config_pools.provenance()) - as_of(before.machine_config_pools.provenance());
+            let moved =
+                as_of(after.machine_config_pools.provenance()) - as_of(before.machine_config_pools.provenance());
             assert_eq!(as_of(after.image_config.provenance()), as_of(after.machine_config_pools.provenance()));
             assert!(moved != 0, "{hours}");
             assert_eq!(as_of(after.infrastructure.provenance()), 0, "a file is as old as its last reading");
@@ -113,7 +114,8 @@ mod tests {
     #[test]
     fn a_moment_is_now_less_what_has_passed() {
         let at = Instant::now();
-        let (low, high) = (Timestamp::now() - SignedDuration::from_mins(1), Timestamp::now() + SignedDuration::from_mins(1));
+        let (low, high) =
+            (Timestamp::now() - SignedDuration::from_mins(1), Timestamp::now() + SignedDuration::from_mins(1));
         assert!((low..high).contains(&moment(at)));
     }
 }

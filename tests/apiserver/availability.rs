@@ -48,12 +48,16 @@ impl Scenario {
 
     /// The same with other calls.
     pub fn run_with(&self, ground: &mut Ground, calls: Vec<Call>, fault: impl FnOnce(&mut Ground, &Stream)) {
-        let apis = ground.connections();
+        let (apis, began) = (ground.connections(), std::time::Instant::now());
         let stream = calls::stream(&apis, &calls, |stream| fault(ground, stream));
         let row = report::Row::of(self.name, &stream);
-        for (fate, may) in
-            [(Fate::Failed, &self.failed), (Fate::Cautious, &self.cautious), (Fate::Away, &self.away), (Fate::Wrong, &NONE)]
-        {
+        println!("{row} {:?}", began.elapsed());
+        for (fate, may) in [
+            (Fate::Failed, &self.failed),
+            (Fate::Cautious, &self.cautious),
+            (Fate::Away, &self.away),
+            (Fate::Wrong, &NONE),
+        ] {
             let count = stream.of(fate);
             assert!(may.contains(&count), "{}: {count} {fate:?}, may be {may:?}; {row}\n{}", self.name, stream.odd());
         }

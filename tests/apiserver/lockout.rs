@@ -128,6 +128,7 @@ fn of_the_platform(site: &Site) -> Vec<Row> {
     let empties = json!({"version": "", "image": "", "architecture": "", "force": false});
     let more = internal_release_image(&[&site.current, &site.listed, &site.unlisted])["spec"].clone();
     let status = json!({"status": {"observedGeneration": 7}});
+    let held = json!({"status": internal_release_image(&[&site.listed])["status"]});
     let tls = || at(SECRETS, "internal-release-image-tls");
     let crd = |name: &str| at(CRDS, &format!("{name}.machineconfiguration.openshift.io"));
     vec![
@@ -163,7 +164,7 @@ fn of_the_platform(site: &Site) -> Vec<Row> {
         ("a finalizer is set", image(json!({"metadata": {"finalizers": ["test.example/b"]}})), ANYBODY, None),
         ("finalizers are cleared", image(json!({"metadata": {"finalizers": null}})), ANYBODY, None),
         ("InternalReleaseImage stored again", Again(IMAGE.to_owned()), ANYBODY, None),
-        ("InternalReleaseImage's status", Merge(at(IMAGE, "status"), json!({"status": {"releases": []}})), MCO, None),
+        ("InternalReleaseImage's status", Merge(at(IMAGE, "status"), held), MCO, None),
         (
             "MachineConfigNode's status",
             Merge(at(NODES, "master-0/status"), json!({"status": {"observedGeneration": 2}})),
@@ -171,9 +172,19 @@ fn of_the_platform(site: &Site) -> Vec<Row> {
             None,
         ),
         ("a MachineConfigNode is deleted", Delete(at(NODES, "master-0")), &[ADMIN, GARBAGE_COLLECTOR], None),
-        ("a rendered MachineConfig", Create(CONFIGS.to_owned(), rendered_machine_config("rendered-x", &site.listed)), MCO, None),
+        (
+            "a rendered MachineConfig",
+            Create(CONFIGS.to_owned(), rendered_machine_config("rendered-x", &site.listed)),
+            MCO,
+            None,
+        ),
         ("any MachineConfig", Create(CONFIGS.to_owned(), rendered_machine_config("99-x", &site.listed)), MCO, None),
-        ("the IRI's certificate rotated", Merge(tls(), json!({"data": {"tls.crt": "eQ==", "tls.key": "eQ=="}})), ANYBODY, None),
+        (
+            "the IRI's certificate rotated",
+            Merge(tls(), json!({"data": {"tls.crt": "eQ==", "tls.key": "eQ=="}})),
+            ANYBODY,
+            None,
+        ),
         ("the IRI's certificate emptied", Merge(tls(), json!({"data": {"tls.key": null}})), &MCO[..2], None),
         ("the IRI's certificate deleted", Delete(tls()), &MCO[..2], None),
         ("all Secrets of the namespace deleted", Delete(SECRETS.to_owned()), CLEANERS, None),
@@ -213,18 +224,31 @@ fn of_airgate_and_nodes() -> Vec<Row> {
             ("its Secret", core("secrets"), named("v1", "Secret", json!({}))),
             ("its ConfigMap", core("configmaps"), named("v1", "ConfigMap", json!({}))),
             ("its Service", core("services"), named("v1", "Service", json!({"spec": {"ports": [{"port": 443}]}}))),
-            ("its EndpointSlice", of("discovery.k8s.io/v1", "endpointslices"), named("discovery.k8s.io/v1", "EndpointSlice", address)),
+            (
+                "its EndpointSlice",
+                of("discovery.k8s.io/v1", "endpointslices"),
+                named("discovery.k8s.io/v1", "EndpointSlice", address),
+            ),
             ("its Lease", of("coordination.k8s.io/v1", "leases"), named("coordination.k8s.io/v1", "Lease", json!({}))),
             ("its Event", core("events"), named("v1", "Event", involved)),
             ("its ServiceAccount", core("serviceaccounts"), named("v1", "ServiceAccount", json!({}))),
-            ("its Role", of("rbac.authorization.k8s.io/v1", "roles"), named("rbac.authorization.k8s.io/v1", "Role", json!({"rules": []}))),
+            (
+                "its Role",
+                of("rbac.authorization.k8s.io/v1", "roles"),
+                named("rbac.authorization.k8s.io/v1", "Role", json!({"rules": []})),
+            ),
         ] {
             rows.push((what, Create(collection.clone(), object), who, Call::None));
             if !collection.ends_with("events") {
                 rows.push((what, Delete(collection), CLEANERS, Call::None));
             }
         }
-        rows.push(("its namespace's labels", Merge(format!("/api/v1/namespaces/{namespace}"), json!({"metadata": {"labels": {"a": "b"}}})), who, Call::None));
+        rows.push((
+            "its namespace's labels",
+            Merge(format!("/api/v1/namespaces/{namespace}"), json!({"metadata": {"labels": {"a": "b"}}})),
+            who,
+            Call::None,
+        ));
         rows.push(("its namespace", Delete(format!("/api/v1/namespaces/{namespace}")), PEOPLE, Call::None));
     }
     let request = json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "new"},
@@ -239,14 +263,34 @@ fn of_airgate_and_nodes() -> Vec<Row> {
         request
     };
     rows.extend([
-        ("its registration changed", Merge(at(REGISTRATIONS, "airgate"), json!({"metadata": {"labels": {"a": "b"}}})), PEOPLE, Call::None),
+        (
+            "its registration changed",
+            Merge(at(REGISTRATIONS, "airgate"), json!({"metadata": {"labels": {"a": "b"}}})),
+            PEOPLE,
+            Call::None,
+        ),
         ("its registration taken away", Delete(at(REGISTRATIONS, "airgate")), PEOPLE, Call::None),
         ("its rights", Merge(at(ROLES, "airgate"), json!({"metadata": {"labels": {"a": "b"}}})), PEOPLE, Call::None),
         ("its rights taken away", Delete(at(ROLES, "airgate")), PEOPLE, Call::None),
-        ("a Node", Merge("/api/v1/nodes/master-0".to_owned(), json!({"metadata": {"labels": {"a": "b"}}})), &[NODE, CONTROLLERS, ADMIN], Call::None),
-        ("a Node's status", Merge("/api/v1/nodes/master-0/status".to_owned(), json!({"status": {"phase": "Running"}})), &[NODE], Call::None),
+        (
+            "a Node",
+            Merge("/api/v1/nodes/master-0".to_owned(), json!({"metadata": {"labels": {"a": "b"}}})),
+            &[NODE, CONTROLLERS, ADMIN],
+            Call::None,
+        ),
+        (
+            "a Node's status",
+            Merge("/api/v1/nodes/master-0/status".to_owned(), json!({"status": {"phase": "Running"}})),
+            &[NODE],
+            Call::None,
+        ),
         ("a Node leaves", Delete("/api/v1/nodes/master-0".to_owned()), &[CONTROLLERS, ADMIN], Call::None),
-        ("a node's certificate", Create("/apis/certificates.k8s.io/v1/certificatesigningrequests".to_owned(), request), &[NODE], Call::None),
+        (
+            "a node's certificate",
+            Create("/apis/certificates.k8s.io/v1/certificatesigningrequests".to_owned(), request),
+            &[NODE],
+            Call::None,
+        ),
     ]);
     rows
 }

@@ -121,7 +121,11 @@ fn fate(must: Must, answer: &Answer) -> Fate {
     match must {
         Must::Pass | Must::PassOnLiveFacts if answer.code == 200 => Fate::Judged,
         Must::PassWith(part) if answer.code == 200 => {
-            if answer.warnings.iter().any(|warning| warning.contains(part)) { Fate::Judged } else { Fate::Failed }
+            if answer.warnings.iter().any(|warning| warning.contains(part)) {
+                Fate::Judged
+            } else {
+                Fate::Failed
+            }
         }
         Must::Deny(part) if denied && message.contains(part) => Fate::Judged,
         Must::PassOnLiveFacts if answer.code == 403 && message.contains("cannot be judged") => Fate::Cautious,

@@ -3,13 +3,17 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
+
 use super::ground::{Ground, Special};
 use super::{ANY, NONE, Scenario};
+use crate::api::VERSION;
+use crate::guard::Site;
 use crate::server::eventually;
 
 const FORWARD: Scenario = Scenario::harmless("the clock jumps a day forward");
 /// A connection that must be opened anew meanwhile finds a certificate of the API server that is not valid yet.
-const BACK: Scenario = Scenario { name: "the clock jumps two days back", failed: NONE, cautious: ANY, away: NONE };
+const BACK: Scenario = Scenario { name: "the clock jumps a day back", failed: NONE, cautious: ANY, away: NONE };
 /// The same, with one that has expired.
 const YEARS: Scenario = Scenario { name: "the clock jumps ten years forward", failed: NONE, cautious: ANY, away: NONE };
 
@@ -18,11 +22,28 @@ fn a_clock_that_jumps_changes_no_verdict() {
     let mut ground = Ground::start();
     let clock = Clock::new(ground.guard.testbed.dir());
     ground.replicas(vec![Special { environment: clock.environment(), ..Special::default() }]);
+    set_override(&ground);
+    assert_eq!(overridden(&ground), 200);
     FORWARD.run(&mut ground, |ground, stream| clock.jump(ground, stream, "+1d", 24 * 3600));
     BACK.run(&mut ground, |ground, stream| clock.jump(ground, stream, "-1d", -24 * 3600));
     YEARS.run(&mut ground, |ground, stream| clock.jump(ground, stream, "+3650d", 3650 * 24 * 3600));
     let log = ground.replicas[0].log();
     assert!(!log.contains("panic"), "{log}");
+}
+
+/// One step that is open for an hour from now.
+fn set_override(ground: &Ground) {
+    let expires = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+    let (_, digest) = Site::new().unknown.image.split_once('@').map(|(_, d)| ((), d.to_owned())).expect("a pullspec");
+    let entry = json!({"policy": "upgrade-path", "from": "4.18.12", "target": digest, "reason": "a test",
+        "expires": expires.to_string()});
+    let annotations = json!({"airgate.io/override": entry.to_string()});
+    ground.guard.api.merge(VERSION, &json!({"metadata": {"annotations": annotations}})).success();
+}
+
+/// The code of the answer to that step.
+fn overridden(ground: &Ground) -> u16 {
+    ground.guard.dry_run(&json!({"spec": {"desiredUpdate": {"image": Site::new().unknown.image}}})).code
 }
 
 /// Read by libfaketime in the process that it is loaded into.
@@ -50,7 +71,7 @@ impl Clock {
             .flatten()
             .map(|entry| entry.path().join("faketime/libfaketimeMT.so.1"))
             .find(|path| path.exists());
-        let library = library.expect("libfaketimeMT.so.1: apt-get install libfaketime");
+        let library = library.expect("libfaketimeMT.so.1: apt-get install faketime");
         vec![
             ("LD_PRELOAD", library.display().to_string()),
             ("FAKETIME_TIMESTAMP_FILE", self.file.display().to_string()),
@@ -69,9 +90,11 @@ impl Clock {
             Some(now.as_second() - jiff::Timestamp::now().as_second())
         };
         eventually("airgate's clock has jumped", || ((shown()? - seconds).abs() < 60).then_some(()));
+        assert_eq!(overridden(ground), 403, "an override lives by the clock, {offset}");
         stream.goes_on_for(900);
         assert!(ground.replicas[0].ready());
         self.set("+0");
         eventually("airgate's clock is right again", || (shown()?.abs() < 60).then_some(()));
+        assert_eq!(overridden(ground), 200, "after {offset}");
     }
 }

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use super::Scenario;
 use super::calls::{Call, mix};
 use super::ground::{Ground, Special};
-use super::Scenario;
 use crate::images::Recipe;
 use crate::lookups::{Mirrored, SOURCE};
 use crate::server::eventually;

@@ -20,6 +20,7 @@ pub struct Ground {
     pub replicas: Vec<Replica>,
     pub service: Service,
     pub secret: SecretVolume,
+    clients: usize,
     /// The site's objects, and no airgate of its own.
     pub guard: Guard,
 }
@@ -47,7 +48,7 @@ impl Ground {
         guard.reset();
         guard.kill();
         let secret = SecretVolume::new(&guard.testbed.dir().join("secret"));
-        let ground = Self { replicas: vec![], service: Service::start(), secret, guard };
+        let ground = Self { replicas: vec![], service: Service::start(), secret, clients: 1, guard };
         ground.trust(&[&ground.secret.ca()]);
         ground
     }
@@ -60,6 +61,14 @@ impl Ground {
         let printed =
             self.guard.airgate(&["manifests", "--url", &url, "--ca-file", file.to_str().expect("a path in UTF-8")]);
         self.guard.testbed.command(["apply", "-f", "-"]).stdin(printed).run().success();
+    }
+
+    /// Has the API server open a new connection: for another CA bundle, if only the same CA twice, it takes another
+    /// client.
+    pub fn reconnect(&mut self) {
+        self.clients += 1;
+        let ca = self.secret.ca();
+        self.trust(&vec![&*ca; self.clients]);
     }
 
     /// One more replica, not ready yet.

@@ -9,6 +9,25 @@ use super::calls::{CALLS, Fate, Stream};
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/availability.md");
 const BEGIN: &str = "<!-- made by tests/apiserver/availability -->";
 
+/// The rows in their order.
+const ORDER: [&str; 15] = [
+    "rolling restart of two replicas",
+    "SIGTERM to one of two replicas under load",
+    "five certificate rotations, each with a new CA",
+    "restart of the API server",
+    "etcd stopped for 5 s",
+    "watches resumed after etcd was compacted: 410 Gone",
+    "the replica that is called is cut off from the API server",
+    "packets between that replica and the API server vanish for 25 s",
+    "the replica that is called is cut off from its callers",
+    "registry stopped",
+    "registry accepts connections and never answers",
+    "disk full: log, cache and temporary files",
+    "the clock jumps a day forward",
+    "the clock jumps a day back",
+    "the clock jumps ten years forward",
+];
+
 /// Scenarios of several tests write the same file.
 static WRITING: Mutex<()> = Mutex::new(());
 
@@ -48,6 +67,7 @@ impl fmt::Display for Row {
 
 /// Writes the row where it is asked for; else the page must have one that this scenario could have made.
 pub fn keep(scenario: &Scenario, row: &Row) {
+    assert!(ORDER.contains(&row.name.as_str()), "{} has no place in the table", row.name);
     let _turn = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     let text = std::fs::read_to_string(PAGE).expect("docs/availability.md");
     let (head, table) = text.split_once(BEGIN).expect("where the table begins");
@@ -59,6 +79,10 @@ pub fn keep(scenario: &Scenario, row: &Row) {
             Some(line) => *line = row.to_string(),
             None => lines.push(row.to_string()),
         }
+        let place = |line: &String| Row::parse(line).and_then(|row| ORDER.iter().position(|name| *name == row.name));
+        // The heading has no place and stays first.
+        lines.retain(|line| place(line).is_some() || Row::parse(line).is_none());
+        lines.sort_by_key(place);
         let text = format!("{head}{BEGIN}\n{}\n<!-- end -->{tail}", lines.join("\n"));
         std::fs::write(PAGE, text).expect("write docs/availability.md");
         return;

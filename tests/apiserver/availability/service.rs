@@ -76,8 +76,9 @@ impl Service {
         });
     }
 
-    pub fn prefer(&self, port: u16) {
-        self.change(port, |endpoint| endpoint.preferred = true);
+    /// Whether all new connections come here.
+    pub fn prefer(&self, port: u16, preferred: bool) {
+        self.change(port, |endpoint| endpoint.preferred = preferred);
     }
 
     /// Whether nothing gets through to this one, and nobody is told.
@@ -167,6 +168,7 @@ impl Shared {
 pub struct Wire {
     pub port: u16,
     cut: Arc<AtomicBool>,
+    severed: Arc<AtomicBool>,
     open: Arc<Mutex<Vec<TcpStream>>>,
 }
 
@@ -175,17 +177,18 @@ impl Wire {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let own = listener.local_addr().expect("its address").port();
         let (cut, open) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(vec![])));
-        let (is_cut, opened) = (Arc::clone(&cut), Arc::clone(&open));
+        let severed = Arc::new(AtomicBool::new(false));
+        let (is_cut, opened, is_severed) = (Arc::clone(&cut), Arc::clone(&open), Arc::clone(&severed));
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 if is_cut.load(Ordering::Relaxed) {
                     continue;
                 }
                 opened.lock().unwrap().extend(client.try_clone());
-                join(client, &format!("127.0.0.1:{port}"), Arc::default());
+                join(client, &format!("127.0.0.1:{port}"), Arc::clone(&is_severed));
             }
         });
-        Self { port: own, cut, open }
+        Self { port: own, cut, severed, open }
     }
 
     /// Ends every connection, and each new one at once.
@@ -197,8 +200,14 @@ impl Wire {
         }
     }
 
+    /// Nothing gets through, and nobody is told.
+    pub fn sever(&self) {
+        self.severed.store(true, Ordering::Relaxed);
+    }
+
     pub fn mend(&self) {
         self.cut.store(false, Ordering::Relaxed);
+        self.severed.store(false, Ordering::Relaxed);
     }
 }
 
