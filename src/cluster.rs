@@ -83,7 +83,7 @@ impl<T> Fact<T> {
     }
 
     /// The clock was set: what a watch heard is as old as before.
-    fn clock_moved(&mut self, by: SignedDuration) {
+    pub fn clock_moved(&mut self, by: SignedDuration) {
         if let Self::Known(_, provenance) | Self::Absent(provenance) = self
             && provenance.watched
             && let Ok(moved) = provenance.as_of.checked_add(by)

@@ -10,24 +10,48 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::cluster::Snapshot;
+use crate::cluster::{Fact, Snapshot};
 
 /// Less than this is a clock that is being disciplined, and no matter for an age in minutes.
 const STEP: SignedDuration = SignedDuration::from_secs(2);
 
+/// What holds moments of the clock.
+pub(super) trait Dated: Clone {
+    /// The clock was set by so much.
+    fn clock_moved(&mut self, by: SignedDuration);
+}
+
+impl Dated for Snapshot {
+    fn clock_moved(&mut self, by: SignedDuration) {
+        Self::clock_moved(self, by);
+    }
+}
+
+impl<T: Clone> Dated for Fact<T> {
+    fn clock_moved(&mut self, by: SignedDuration) {
+        Self::clock_moved(self, by);
+    }
+}
+
 /// Shared by all watches and all readers; clones are the same.
-#[derive(Clone, Debug)]
-pub(super) struct Published(Arc<Inner>);
+#[derive(Debug)]
+pub(super) struct Published<S>(Arc<Inner<S>>);
+
+impl<S> Clone for Published<S> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
 
 #[derive(Debug)]
-struct Inner {
-    state: ArcSwap<State>,
+struct Inner<S> {
+    state: ArcSwap<State<S>>,
     start: (Timestamp, Instant),
 }
 
 #[derive(Clone, Debug)]
-struct State {
-    snapshot: Arc<Snapshot>,
+struct State<S> {
+    snapshot: Arc<S>,
     /// By how much the clock was ahead of the time since the start when its moments were last right.
     ahead: SignedDuration,
 }
@@ -38,13 +62,13 @@ pub(super) fn moment(at: Instant) -> Timestamp {
     Timestamp::now().checked_sub(since).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-impl Published {
-    pub fn new(snapshot: Snapshot) -> Self {
+impl<S: Dated> Published<S> {
+    pub fn new(snapshot: S) -> Self {
         let state = State { snapshot: Arc::new(snapshot), ahead: SignedDuration::ZERO };
         Self(Arc::new(Inner { state: ArcSwap::from_pointee(state), start: (Timestamp::now(), Instant::now()) }))
     }
 
-    pub fn load(&self) -> Arc<Snapshot> {
+    pub fn load(&self) -> Arc<S> {
         let state = self.0.state.load();
         if self.0.step(&state).is_none() {
             return state.snapshot.clone();
@@ -55,7 +79,7 @@ impl Published {
     }
 
     /// Replaces the snapshot by one that differs in this; may call `change` several times.
-    pub fn change(&self, change: impl Fn(&mut Snapshot)) {
+    pub fn change(&self, change: impl Fn(&mut S)) {
         self.0.state.rcu(|old| {
             let mut new = State::clone(old);
             let snapshot = Arc::make_mut(&mut new.snapshot);
@@ -69,9 +93,9 @@ impl Published {
     }
 }
 
-impl Inner {
+impl<S> Inner<S> {
     /// By how much the clock was set since.
-    fn step(&self, state: &State) -> Option<SignedDuration> {
+    fn step(&self, state: &State<S>) -> Option<SignedDuration> {
         let (clock, time) = self.start;
         let elapsed = SignedDuration::try_from(time.elapsed()).unwrap_or_default();
         let step = Timestamp::now().duration_since(clock) - elapsed - state.ahead;
@@ -94,19 +118,24 @@ mod tests {
             snapshot.image_config = Fact::Absent(provenance(true));
             snapshot.infrastructure = Fact::Absent(provenance(false));
         });
-        let before = published.load();
-        assert!(Arc::ptr_eq(&before, &published.load()), "nothing is made anew while the clock just runs");
-        for hours in [24, -24, 24 * 3650] {
+        assert!(Arc::ptr_eq(&published.load(), &published.load()), "nothing is made anew while the clock just runs");
+        for hours in [24, -24, -48, 24 * 3650] {
+            let before = published.load();
             // As seen from here a clock that was another one at the start has been set since.
             let inner = Arc::get_mut(&mut published.0).unwrap();
             inner.start.0 -= SignedDuration::from_hours(hours);
-            let as_of = |moment: Option<&Provenance>| moment.unwrap().as_of.duration_since(heard).as_hours();
-            let (before, after) = (before.clone(), published.load());
-            let moved =
-                as_of(after.machine_config_pools.provenance()) - as_of(before.machine_config_pools.provenance());
-            assert_eq!(as_of(after.image_config.provenance()), as_of(after.machine_config_pools.provenance()));
-            assert!(moved != 0, "{hours}");
-            assert_eq!(as_of(after.infrastructure.provenance()), 0, "a file is as old as its last reading");
+            let after = published.load();
+            let moved = |of: fn(&Snapshot) -> Option<&Provenance>| {
+                let moved = of(&after).unwrap().as_of.duration_since(of(&before).unwrap().as_of);
+                moved.round(jiff::Unit::Hour).unwrap().as_hours()
+            };
+            assert_eq!(moved(|snapshot| snapshot.machine_config_pools.provenance()), hours);
+            assert_eq!(moved(|snapshot| snapshot.image_config.provenance()), hours);
+            assert_eq!(
+                moved(|snapshot| snapshot.infrastructure.provenance()),
+                0,
+                "a file is as old as its last reading"
+            );
             assert!(Arc::ptr_eq(&after, &published.load()), "once");
         }
     }

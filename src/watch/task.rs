@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::Timing;
 use super::api::{Endpoint, Failure, Head, Line, cause};
 use super::kind::{Kind, Objects};
-use super::published::{Published, moment};
+use super::published::{Dated, Published, moment};
 use super::status::{State, WatchStatus};
 use crate::cluster::{Fact, Missing, Provenance};
 
@@ -23,11 +23,11 @@ enum End {
     Silent,
 }
 
-pub(super) struct Task<T> {
-    kind: Kind<T>,
+pub(super) struct Task<T, S> {
+    kind: Kind<T, S>,
     client: Client,
     timing: Timing,
-    snapshot: Published,
+    snapshot: Published<S>,
     shared: Arc<ArcSwap<WatchStatus>>,
     status: WatchStatus,
     objects: Objects<T>,
@@ -40,12 +40,12 @@ pub(super) struct Task<T> {
     pause: Duration,
 }
 
-impl<T: Clone + Send + Sync + 'static> Task<T> {
+impl<T: Clone + Send + Sync + 'static, S: Dated + Send + Sync + 'static> Task<T, S> {
     pub fn new(
-        kind: Kind<T>,
+        kind: Kind<T, S>,
         client: Client,
         timing: Timing,
-        snapshot: Published,
+        snapshot: Published<S>,
         shared: Arc<ArcSwap<WatchStatus>>,
     ) -> Self {
         let status = WatchStatus::clone(&shared.load());
