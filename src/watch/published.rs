@@ -46,7 +46,7 @@ impl<S> Clone for Published<S> {
 #[derive(Debug)]
 struct Inner<S> {
     state: ArcSwap<State<S>>,
-    start: (Timestamp, Instant),
+    start: Moment,
 }
 
 #[derive(Clone, Debug)]
@@ -56,16 +56,35 @@ struct State<S> {
     ahead: SignedDuration,
 }
 
-/// A moment as the clock has it now: what it showed then, and all steps since.
-pub(super) fn moment(at: Instant) -> Timestamp {
-    let since = SignedDuration::try_from(at.elapsed()).unwrap_or_default();
-    Timestamp::now().checked_sub(since).unwrap_or(Timestamp::UNIX_EPOCH)
+/// When something was heard of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    clock: Timestamp,
+    time: Instant,
+}
+
+impl Moment {
+    pub fn now() -> Self {
+        Self { clock: Timestamp::now(), time: Instant::now() }
+    }
+
+    /// As the clock has it by now: what it showed then, and all steps since.
+    pub fn as_of(&self) -> Timestamp {
+        self.clock.checked_add(self.step()).unwrap_or(self.clock)
+    }
+
+    /// By how much the clock was set since; nothing where it just ran.
+    fn step(&self) -> SignedDuration {
+        let since = SignedDuration::try_from(self.time.elapsed()).unwrap_or_default();
+        let step = Timestamp::now().duration_since(self.clock) - since;
+        if step.abs() > STEP { step } else { SignedDuration::ZERO }
+    }
 }
 
 impl<S: Dated> Published<S> {
     pub fn new(snapshot: S) -> Self {
         let state = State { snapshot: Arc::new(snapshot), ahead: SignedDuration::ZERO };
-        Self(Arc::new(Inner { state: ArcSwap::from_pointee(state), start: (Timestamp::now(), Instant::now()) }))
+        Self(Arc::new(Inner { state: ArcSwap::from_pointee(state), start: Moment::now() }))
     }
 
     pub fn load(&self) -> Arc<S> {
@@ -96,9 +115,7 @@ impl<S: Dated> Published<S> {
 impl<S> Inner<S> {
     /// By how much the clock was set since.
     fn step(&self, state: &State<S>) -> Option<SignedDuration> {
-        let (clock, time) = self.start;
-        let elapsed = SignedDuration::try_from(time.elapsed()).unwrap_or_default();
-        let step = Timestamp::now().duration_since(clock) - elapsed - state.ahead;
+        let step = self.start.step() - state.ahead;
         (step.abs() > STEP).then_some(step)
     }
 }
@@ -123,7 +140,7 @@ mod tests {
             let before = published.load();
             // As seen from here a clock that was another one at the start has been set since.
             let inner = Arc::get_mut(&mut published.0).unwrap();
-            inner.start.0 -= SignedDuration::from_hours(hours);
+            inner.start.clock -= SignedDuration::from_hours(hours);
             let after = published.load();
             let moved = |of: fn(&Snapshot) -> Option<&Provenance>| {
                 let moved = of(&after).unwrap().as_of.duration_since(of(&before).unwrap().as_of);
@@ -141,10 +158,14 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_now_less_what_has_passed() {
-        let at = Instant::now();
-        let (low, high) =
-            (Timestamp::now() - SignedDuration::from_mins(1), Timestamp::now() + SignedDuration::from_mins(1));
-        assert!((low..high).contains(&moment(at)));
+    fn a_moment_moves_with_the_clock_and_stands_still_without() {
+        let moment = Moment::now();
+        assert_eq!(moment.as_of(), moment.clock);
+        let hour = SignedDuration::from_hours(1);
+        let before_it_was_set = Moment { clock: moment.clock - hour, ..moment };
+        assert_eq!(
+            before_it_was_set.as_of().duration_since(before_it_was_set.clock).round(jiff::Unit::Hour).unwrap(),
+            hour
+        );
     }
 }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::Timing;
 use super::api::{Endpoint, Failure, Head, Line, cause};
 use super::kind::{Kind, Objects};
-use super::published::{Dated, Published, moment};
+use super::published::{Dated, Moment, Published};
 use super::status::{State, WatchStatus};
 use crate::cluster::{Fact, Missing, Provenance};
 
@@ -32,7 +32,7 @@ pub(super) struct Task<T, S> {
     status: WatchStatus,
     objects: Objects<T>,
     /// When the objects were last known to be true; `None` before the first complete list.
-    as_of: Option<Instant>,
+    as_of: Option<Moment>,
     /// Since when the API server does nothing but deny.
     denied_since: Option<Instant>,
     /// Why the fact is unknown although there may be objects from before.
@@ -127,7 +127,7 @@ impl<T: Clone + Send + Sync + 'static, S: Dated + Send + Sync + 'static> Task<T,
 
     async fn list(&mut self, endpoint: &Endpoint) -> Result<String, Failure> {
         // What the list says was true when it was asked for, at the latest.
-        let asked = Instant::now();
+        let asked = Moment::now();
         let mut objects = Objects::new();
         let mut bad = vec![];
         let version = endpoint
@@ -209,7 +209,7 @@ impl<T: Clone + Send + Sync + 'static, S: Dated + Send + Sync + 'static> Task<T,
             self.status.resource_version = Some(head.resource_version.clone());
             *version = head.resource_version;
         }
-        self.heard(Instant::now());
+        self.heard(Moment::now());
         Ok(())
     }
 
@@ -220,9 +220,9 @@ impl<T: Clone + Send + Sync + 'static, S: Dated + Send + Sync + 'static> Task<T,
         self.status.bad_objects.insert(name, fault);
     }
 
-    fn heard(&mut self, as_of: Instant) {
+    fn heard(&mut self, as_of: Moment) {
         self.as_of = Some(as_of);
-        self.status.last_heard = Some(moment(as_of.into_std()));
+        self.status.last_heard = Some(as_of.as_of());
         self.publish();
     }
 
@@ -251,7 +251,7 @@ impl<T: Clone + Send + Sync + 'static, S: Dated + Send + Sync + 'static> Task<T,
         self.unknown = None;
         self.denied_since = None;
         self.pause = self.timing.retry_first;
-        self.heard(Instant::now());
+        self.heard(Moment::now());
     }
 
     fn failed(&mut self, failure: &Failure) {
@@ -292,7 +292,7 @@ impl<T: Clone + Send + Sync + 'static, S: Dated + Send + Sync + 'static> Task<T,
     fn fact(&self) -> Fact<&Objects<T>> {
         let provenance = |as_of| Provenance { source: "watch".into(), as_of, watched: true };
         let resource = &self.status.resource;
-        match (&self.unknown, self.as_of.map(|at| moment(at.into_std())), self.status.bad_objects.first_key_value()) {
+        match (&self.unknown, self.as_of.map(|at| at.as_of()), self.status.bad_objects.first_key_value()) {
             (Some(missing), ..) => Fact::Unknown(missing.clone()),
             (None, None, _) => Fact::unknown(format!("{resource} was not listed yet"), "wait until airgate is ready"),
             (None, Some(as_of), _) if self.status.state == State::Absent => Fact::Absent(provenance(as_of)),

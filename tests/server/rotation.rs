@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 
 use super::client::{Client, H1, H2, TLS12, TLS13, review};
-use super::harness::{Setup, until, within};
+use super::harness::{Setup, copy, until, within};
 use super::volume::SecretVolume;
 use airgate::tls::self_signed;
 
