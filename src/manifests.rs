@@ -13,6 +13,7 @@ mod namespace;
 mod network;
 mod overlay;
 mod payload;
+mod registration;
 mod registries;
 mod rights;
 mod service;
@@ -31,7 +32,8 @@ pub use webhooks::webhook_configuration;
 pub use written::write;
 
 /// Where the manifests will be applied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Flavor {
     /// The service CA signs the certificate and injects the CA bundle.
     #[default]
@@ -67,6 +69,8 @@ pub struct Options {
     pub single_node: bool,
     /// Who gets the rights; airgate's service account where it is `None`.
     pub user: Option<String>,
+    /// airgate keeps its webhook configuration itself: it has the rights for that, and nothing else applies it.
+    pub register: bool,
 }
 
 /// A URL the API server would refuse.
@@ -74,7 +78,8 @@ pub struct Options {
 #[error("--url {0} {1}; it must look like https://HOST:PORT or https://HOST:PORT/validate")]
 pub struct BadUrl(String, &'static str);
 
-const NAME: &str = "airgate";
+/// Of everything that is registered or deployed.
+pub const NAME: &str = "airgate";
 /// The one path the server answers reviews on.
 const PATH: &str = "/validate";
 /// What kustomize and the release payload put a real pullspec in place of.
@@ -94,6 +99,7 @@ impl Options {
             certificates: Certificates::of(flavor),
             single_node: false,
             user: None,
+            register: false,
         }
     }
 }
@@ -114,6 +120,18 @@ impl Flavor {
 }
 
 impl Endpoint {
+    /// The name by which the API server knows the server: its certificate must be for it.
+    #[must_use]
+    pub fn host(&self, namespace: &str) -> String {
+        let Self::Url(url) = self else { return format!("{NAME}.{namespace}.svc") };
+        let rest = url.strip_prefix("https://").unwrap_or(url);
+        let authority = rest.split('/').next().unwrap_or_default();
+        match authority.strip_prefix('[').and_then(|v6| v6.split_once(']')) {
+            Some((address, _)) => address.to_owned(),
+            None => authority.split(':').next().unwrap_or_default().to_owned(),
+        }
+    }
+
     /// `/validate` is appended where the URL has no path.
     ///
     /// # Errors
@@ -176,12 +194,17 @@ pub fn documents(options: &Options) -> anyhow::Result<Vec<Document>> {
         documents.push(service::account(options)?);
         documents.extend(rights_alone(options)?);
         documents.extend(certificates::documents(options)?);
+        if options.register {
+            documents.extend(registration::documents(options)?);
+        }
         documents.extend(config::documents(options)?);
         documents.push(network::document(options)?);
         documents.push(service::document(options)?);
         documents.extend(deployment::documents(options)?);
     }
-    documents.push(Document::new("webhooks", webhook_configuration(options))?);
+    if !options.register {
+        documents.push(Document::new("webhooks", webhook_configuration(options))?);
+    }
     if options.endpoint == Endpoint::Service {
         documents.iter_mut().for_each(|document| label(&mut document.object));
     }
@@ -254,5 +277,11 @@ mod tests {
             let got = Endpoint::url(text).ok();
             assert_eq!(got, expected.map(|url| Endpoint::Url(url.into())), "{text}");
         }
+        for (text, host) in
+            [("https://127.0.0.1:8443", "127.0.0.1"), ("https://[::1]:8443/", "::1"), ("https://h/v", "h")]
+        {
+            assert_eq!(Endpoint::url(text).unwrap().host("ns"), host);
+        }
+        assert_eq!(Endpoint::Service.host("openshift-airgate"), "airgate.openshift-airgate.svc");
     }
 }

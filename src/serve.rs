@@ -4,6 +4,7 @@
 //! cluster would be worse than one that restarts.
 
 mod guard;
+mod registration;
 mod tls;
 
 use std::net::SocketAddr;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use jiff::Timestamp;
+use serde_json::json;
 use tokio::sync::mpsc;
 
 use crate::certificates::Kept;
@@ -42,6 +44,8 @@ pub struct Server {
     facts: Facts,
     patrol: Patrol,
     kept: Option<Kept>,
+    /// What keeps the webhook configuration shows; `None` where nobody does.
+    registration: Option<registration::Shown>,
     tasks: Tasks,
 }
 
@@ -76,7 +80,10 @@ impl Server {
             lookups: lookups.clone(),
             inputs: inputs::Cache::default(),
         };
-        Ok(Self { bound, admit, readiness, facts, patrol, kept, tasks })
+        let of_keeper = kept.clone();
+        let registration =
+            registration::start(config, bound.tls(), of_keeper, &readiness, &admit.metrics, &mut tasks).await?;
+        Ok(Self { bound, admit, readiness, facts, patrol, kept, registration, tasks })
     }
 
     #[must_use]
@@ -89,7 +96,7 @@ impl Server {
     /// # Errors
     /// A task ended without which nothing works, or a second signal came.
     pub async fn run(self, signals: mpsc::Receiver<Signal>) -> Result<()> {
-        let Self { bound, admit, readiness, facts, patrol, kept, tasks } = self;
+        let Self { bound, admit, readiness, facts, patrol, kept, registration, tasks } = self;
         let addresses = bound.addresses();
         tracing::info!(webhook = %addresses.webhook, health = %addresses.health, admin = %addresses.admin, "listening");
         let settings = serde_json::to_value(&admit.settings)?;
@@ -98,7 +105,8 @@ impl Server {
             let mut status = facts.status(Timestamp::now());
             status["settings"] = settings.clone();
             status["audit"] = patrol.status();
-            status["certificateKeeper"] = serde_json::json!(kept.as_ref().map(|kept| (*kept.status()).clone()));
+            status["certificateKeeper"] = json!(kept.as_ref().map(|kept| (*kept.status()).clone()));
+            status["registration"] = json!(registration.as_ref().map(|shown| registration::json(shown)));
             status["lookups"] = lookups.as_ref().map(|lookups| lookups.status()).into();
             status
         });

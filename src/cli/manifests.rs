@@ -46,6 +46,9 @@ pub struct ManifestsArgs {
     /// Write a base and overlays (audit, single-node, ...) into DIR, for kustomize
     #[arg(long, value_name = "DIR", conflicts_with_all = ["dir", "only", "url"])]
     tree: Option<PathBuf>,
+    /// For airgate serve --register: the rights that it needs, and no webhook configuration
+    #[arg(long, conflicts_with_all = ["url", "only"])]
+    register: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -123,6 +126,7 @@ impl ManifestsArgs {
             certificates,
             single_node: self.single_node,
             user: self.user.clone(),
+            register: self.register,
             ..base
         })
     }
