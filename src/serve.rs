@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use crate::config::ConfigFile;
 use crate::events::{Events, Recorder};
 use crate::facts::Facts;
+use crate::fetch::status::Counts;
 use crate::fetch::{self, Lookups};
 use crate::http::server::{Addresses, Bound, Parts, ServerSettings};
 use crate::http::tasks::Tasks;
@@ -24,6 +25,7 @@ use crate::inputs;
 use crate::metrics::Metrics;
 use crate::patrol::Patrol;
 use crate::readiness::Readiness;
+use crate::settings::ServerMode;
 use crate::shutdown::Signal;
 use crate::tls::{self, MinVersion, TlsSettings, self_signed};
 use crate::watch::{self, Timing};
@@ -53,6 +55,7 @@ impl Server {
         let mut tasks = Tasks::new();
         let bound = Bound::bind(server_settings(config)?, metrics.clone()).await?;
         let (facts, recorder, lookups) = facts(config, &readiness, &metrics, &mut tasks).await?;
+        observe(config.settings().mode, &readiness, &facts, &metrics);
         // The first random bytes of a process cost tens of milliseconds: not in the first handshake.
         tls::warm_up();
         let events = Events::new(&metrics, recorder.as_ref());
@@ -108,6 +111,8 @@ async fn facts(
     tasks: &mut Tasks,
 ) -> Result<(Facts, Option<Recorder>, Option<Lookups>)> {
     let (facts, recorder, lookups) = if let Some(state) = &config.state {
+        // Nothing is looked up without a cluster; the metrics are the same ones.
+        metrics.register(|registry| Counts::default().register(registry));
         (Facts::from_state(state.clone(), config.on_site()), None, None)
     } else {
         let client = watch::connect(config.kubeconfig.as_deref()).await?;
@@ -139,6 +144,18 @@ async fn facts(
         }
     });
     Ok((facts, recorder, lookups))
+}
+
+/// What of the whole process an alert can rest on.
+fn observe(mode: ServerMode, readiness: &Readiness, facts: &Facts, metrics: &Metrics) {
+    let readiness = readiness.clone();
+    let help = "1 while reviews may be sent here, 0 while /readyz says what is missing";
+    metrics.observe("ready", help, move || readiness.is_ready().into());
+    let modes = [("enforce", ServerMode::Enforce), ("audit", ServerMode::Audit)];
+    let help = "1 for the mode that the server is in, 0 for the other";
+    let of_mode = move || modes.map(|(name, other)| (name, (other == mode).into())).to_vec();
+    metrics.observe_each("mode", help, "mode", of_mode);
+    facts.observe(metrics);
 }
 
 fn server_settings(config: &ConfigFile) -> Result<ServerSettings> {
