@@ -5,6 +5,7 @@
 
 mod cel;
 mod guarded;
+pub mod monitoring;
 mod registries;
 mod rights;
 mod webhooks;
@@ -44,6 +45,8 @@ pub struct Options {
     /// Where airgate runs; [`Flavor::namespace`] unless somebody else decides, as OLM does.
     pub namespace: String,
     pub mode: ServerMode,
+    /// Whether objects of the Prometheus operator are among them, which a cluster without it would refuse.
+    pub monitoring: bool,
     pub endpoint: Endpoint,
     /// PEM; the API server trusts nothing else for the call.
     pub ca_bundle: Option<Vec<u8>>,
@@ -133,6 +136,9 @@ pub fn documents(options: &Options) -> anyhow::Result<Vec<Document>> {
         }
         if options.mode == ServerMode::Audit {
             documents.push(Document::new("config", config_map(options))?);
+        }
+        if options.monitoring {
+            documents.extend(monitoring::documents(options)?);
         }
     }
     documents.push(Document::new("webhooks", webhook_configuration(options))?);

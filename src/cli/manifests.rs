@@ -17,6 +17,10 @@ pub struct ManifestsArgs {
     /// audit: nothing is denied, and no webhook is a reason for a failing call
     #[arg(long, value_enum, default_value = "enforce")]
     mode: ModeArg,
+    /// Print what the Prometheus operator reads, and a dashboard, for a Kubernetes cluster that has that operator;
+    /// OpenShift always does
+    #[arg(long, conflicts_with = "url")]
+    monitoring: bool,
     /// A server outside the cluster; /validate is appended where the URL has no path
     #[arg(long, value_name = "URL", requires = "ca_file")]
     url: Option<String>,
@@ -50,6 +54,7 @@ pub fn run(args: &ManifestsArgs) -> Result<ExitCode> {
             ModeArg::Enforce => ServerMode::Enforce,
             ModeArg::Audit => ServerMode::Audit,
         },
+        monitoring: args.monitoring || args.flavor == Flavor::Openshift,
         endpoint: args.url.as_deref().map_or(Ok(Endpoint::Service), Endpoint::url)?,
         ca_bundle: ca_bundle.transpose()?,
     };
