@@ -11,7 +11,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
 use super::rights::{role_ref, rule};
-use super::{Document, Flavor, NAME, Options, named};
+use super::service::HEALTH;
+use super::{Document, Flavor, NAME, Options, named, selector};
 
 const FILE: &str = "monitoring";
 const API_VERSION: &str = "monitoring.coreos.com/v1";
@@ -30,8 +31,8 @@ pub(super) fn documents(options: &Options) -> anyhow::Result<Vec<Document>> {
             json!({
                 "apiVersion": API_VERSION, "kind": "ServiceMonitor", "metadata": metadata,
                 "spec": {
-                    "selector": {"matchLabels": {"app.kubernetes.io/name": NAME}},
-                    "endpoints": [{"port": "health", "path": "/metrics", "scheme": "http", "interval": "30s"}],
+                    "selector": {"matchLabels": selector()},
+                    "endpoints": [{"port": HEALTH, "path": "/metrics", "scheme": "http", "interval": "30s"}],
                 },
             }),
         )?,
@@ -44,7 +45,7 @@ pub(super) fn documents(options: &Options) -> anyhow::Result<Vec<Document>> {
         )?,
         Document::new(FILE, dashboard(options)?)?,
     ];
-    if options.flavor != Flavor::Kubernetes {
+    if options.flavor.on_openshift() {
         documents.extend(rights(options)?);
     }
     Ok(documents)
@@ -73,7 +74,9 @@ fn rights(options: &Options) -> anyhow::Result<[Document; 2]> {
 fn dashboard(options: &Options) -> anyhow::Result<ConfigMap> {
     let (name, namespace, label, value) = match options.flavor {
         // Nearly everything in this namespace is somebody else's.
-        Flavor::Openshift => ("dashboard-airgate", DASHBOARDS, "console.openshift.io/dashboard", "true"),
+        Flavor::Openshift | Flavor::Payload => {
+            ("dashboard-airgate", DASHBOARDS, "console.openshift.io/dashboard", "true")
+        }
         Flavor::Kubernetes => ("airgate-dashboard", &*options.namespace, "grafana_dashboard", "1"),
     };
     let text = serde_json::to_string_pretty(&dashboard::dashboard(options.flavor, &options.namespace))?;

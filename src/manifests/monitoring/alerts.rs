@@ -48,9 +48,9 @@ impl Severity {
 
 use Severity::{Critical, Info, Warning};
 
-/// 21 days: service-ca renews 13 months before the end and cert-manager a third of the validity, 30 days of 90;
-/// at 21 a renewal has failed for days. 3 days: a weekend is left.
-pub static ALERTS: [Alert; 20] = [
+/// 21 days: service-ca renews 13 months before the end, cert-manager and airgate's own keeper 30 days of 90; at 21 a
+/// renewal has failed for days. 3 days: a weekend is left. 180 days: the keeper makes the next CA a year before.
+pub static ALERTS: [Alert; 22] = [
     Alert {
         name: "AirgateDown",
         expr: "absent(up{$own} == 1)",
@@ -80,7 +80,7 @@ pub static ALERTS: [Alert; 20] = [
     },
     Alert {
         name: "AirgateCertificateExpiring",
-        expr: "(airgate_certificate_not_after_seconds{$own} - time()) / 86400 < 21",
+        expr: "((airgate_certificate_not_after_seconds{$own} > 0) - time()) / 86400 < 21",
         hold: "1h",
         severity: Warning,
         summary: "The certificate that airgate serves with was not renewed in time.",
@@ -89,12 +89,30 @@ pub static ALERTS: [Alert; 20] = [
     },
     Alert {
         name: "AirgateCertificateExpiring",
-        expr: "(airgate_certificate_not_after_seconds{$own} - time()) / 86400 < 3",
+        expr: "((airgate_certificate_not_after_seconds{$own} > 0) - time()) / 86400 < 3",
         hold: "1h",
         severity: Critical,
         summary: "The certificate that airgate serves with is about to expire: then upgrades are refused.",
         description: "The serving certificate of pod {{ $labels.pod }} is good for {{ $value | printf \"%.1f\" }} more days. After that the API server refuses to call airgate, and so refuses upgrade steps.",
         first: "oc -n $namespace get secrets",
+    },
+    Alert {
+        name: "AirgateCaExpiring",
+        expr: "((airgate_ca_not_after_seconds{$own} > 0) - time()) / 86400 < 180",
+        hold: "1h",
+        severity: Warning,
+        summary: "The CA that airgate's keeper signs with was not renewed in time.",
+        description: "The CA is good for {{ $value | printf \"%.0f\" }} more days and should have had a successor for half a year. The keeper's log says what keeps it from making one.",
+        first: "oc -n $namespace logs {{ $labels.pod }} --since=1h",
+    },
+    Alert {
+        name: "AirgateCertificateRefused",
+        expr: "airgate_certificate_refused{$own} == 1",
+        hold: "10m",
+        severity: Warning,
+        summary: "The stored certificate cannot be served with; the one before stays in use.",
+        description: "Pod {{ $labels.pod }} cannot use the certificate, key or client CA that is stored, and serves the ones before until they expire. The log says what is wrong with them.",
+        first: "oc -n $namespace logs {{ $labels.pod }} --since=1h",
     },
     Alert {
         name: "AirgateFactUnknown",

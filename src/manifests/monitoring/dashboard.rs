@@ -212,6 +212,21 @@ static ROWS: [Row; 5] = [
                 "none",
                 &[("sum by (end) (rate(airgate_connections_ended_total{$own}[15m])) > 0", "{{end}}")],
             ),
+            graph(
+                "TLS handshakes",
+                "A second, by protocol version and key exchange group",
+                "none",
+                &[("sum by (version, group) (rate(airgate_tls_handshakes_total{$own}[15m]))", "{{version}} {{group}}")],
+            ),
+            graph(
+                "Certificates",
+                "Days until they expire",
+                "none",
+                &[
+                    ("((airgate_certificate_not_after_seconds{$own} > 0) - time()) / 86400", "{{pod}}"),
+                    ("((airgate_ca_not_after_seconds{$own} > 0) - time()) / 86400", "{{pod}} CA"),
+                ],
+            ),
             graph("Memory", "Resident", "bytes", &[("process_resident_memory_bytes{$own}", "{{pod}}")]),
             graph("Processor", "Cores", "none", &[("rate(process_cpu_seconds_total{$own}[5m])", "{{pod}}")]),
             graph("Open files", "And sockets", "none", &[("process_open_fds{$own}", "{{pod}}")]),
