@@ -45,6 +45,7 @@ pub fn run(args: &ManifestsArgs) -> Result<ExitCode> {
     });
     let options = Options {
         flavor: args.flavor,
+        namespace: args.flavor.namespace().into(),
         mode: match args.mode {
             ModeArg::Enforce => ServerMode::Enforce,
             ModeArg::Audit => ServerMode::Audit,

@@ -4,26 +4,27 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role, RoleBinding};
 
-use super::{Flavor, cluster_role_binding, named, role_ref, rule, subjects, yaml};
+use super::rights::{FILE, cluster_role_binding, role_ref, rule, subjects};
+use super::{Document, Options, named};
 use crate::fetch::access::{CLUSTER_OBJECTS, OBJECTS};
 
 const NAME: &str = "airgate-registries";
 
 /// Only where these namespaces are: on OpenShift.
-pub(super) fn documents(flavor: Flavor) -> anyhow::Result<Vec<String>> {
-    let mut documents = vec![yaml(&cluster_role())?, yaml(&cluster_role_binding(NAME, flavor))?];
+pub(super) fn documents(options: &Options) -> anyhow::Result<Vec<Document>> {
+    let mut documents =
+        vec![Document::new(FILE, cluster_role())?, Document::new(FILE, cluster_role_binding(NAME, options))?];
     let mut by_namespace: BTreeMap<&str, Vec<PolicyRule>> = BTreeMap::new();
     for (namespace, resource, name) in OBJECTS {
         by_namespace.entry(namespace).or_default().push(by_name("", resource, name));
     }
     for (namespace, rules) in by_namespace {
         let metadata = || named(NAME, Some(namespace));
-        documents.push(yaml(&Role { metadata: metadata(), rules: Some(rules) })?);
-        documents.push(yaml(&RoleBinding {
-            metadata: metadata(),
-            role_ref: role_ref("Role", NAME),
-            subjects: Some(subjects(flavor)),
-        })?);
+        documents.push(Document::new(FILE, Role { metadata: metadata(), rules: Some(rules) })?);
+        documents.push(Document::new(
+            FILE,
+            RoleBinding { metadata: metadata(), role_ref: role_ref("Role", NAME), subjects: Some(subjects(options)) },
+        )?);
     }
     Ok(documents)
 }
