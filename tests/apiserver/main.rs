@@ -11,6 +11,8 @@ mod conditions;
 #[cfg(test)]
 mod crds;
 #[cfg(test)]
+mod documents;
+#[cfg(test)]
 mod edits;
 #[cfg(test)]
 mod forms;

@@ -155,6 +155,11 @@ impl Testbed {
         self.dir.join("kubeconfig")
     }
 
+    /// Where its programs are, kubectl among them.
+    pub fn binaries() -> &'static Path {
+        &BINARIES
+    }
+
     /// A directory that goes away with the testbed.
     pub fn dir(&self) -> &Path {
         &self.dir

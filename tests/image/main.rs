@@ -3,9 +3,12 @@
 
 mod archive;
 mod contents;
+mod install;
 mod names;
+#[expect(dead_code, reason = "the tests of registries use the rest")]
+#[path = "../registry/real.rs"]
+mod real;
 mod root;
 mod runs;
-#[expect(dead_code, reason = "the tests on an API server use the rest")]
 #[path = "../apiserver/server.rs"]
 mod server;

@@ -1,0 +1,45 @@
+//! Install, upgrade, uninstall and recover, as the pages say: every command in them is run here, in its order, on a real
+//! API server. What has no part here is played, and said where: `oc` by kubectl (`walk.rs`), kubelet by `kubelet.rs`.
+
+mod beside;
+mod page;
+mod walk;
+
+use std::path::Path;
+
+use serde_json::json;
+use walk::Walk;
+
+use crate::crds::CrdSet;
+use crate::objects::{Release, cluster_version, machine_config_pool, rendered_machine_config};
+use crate::testbed::Testbed;
+
+/// A cluster of OpenShift as far as airgate looks at it, which nobody guards yet.
+fn cluster() -> Testbed {
+    let testbed = Testbed::start();
+    testbed.install_crds(&CrdSet::preferred());
+    let namespaces =
+        ["openshift-config", "openshift-config-managed", "openshift-machine-config-operator", "openshift-marketplace"];
+    for name in namespaces {
+        testbed.put(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
+    }
+    let current = Release::new("4.18.12", '1');
+    testbed.put(&cluster_version(&[current.history("Completed")]));
+    for pool in ["master", "worker"] {
+        let rendered = format!("rendered-{pool}-1");
+        testbed.put(&rendered_machine_config(&rendered, &current));
+        testbed.put(&machine_config_pool(pool, &rendered, &rendered));
+    }
+    testbed
+}
+
+/// An administrator of it, in a copy of the repository.
+fn person<'a>(testbed: &'a Testbed, spawn: &'a walk::Spawn<'a>) -> Walk<'a> {
+    let kubectl = Testbed::binaries().join("kubectl");
+    let programs = [("airgate", Path::new(env!("CARGO_BIN_EXE_airgate"))), ("kubectl", &kubectl)];
+    let mut walk = Walk::with(&programs, testbed.dir(), spawn);
+    walk.set("KUBECONFIG", testbed.kubeconfig().display().to_string());
+    std::os::unix::fs::symlink(Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy"), walk.dir.join("deploy"))
+        .expect("a copy of the repository");
+    walk
+}
