@@ -2,6 +2,7 @@
 //! API server. What has no part here is played, and said where: `oc` by kubectl (`walk.rs`), kubelet by `kubelet.rs`.
 
 mod beside;
+mod kubelet;
 mod page;
 mod walk;
 

@@ -65,6 +65,8 @@ mod rollout;
 #[cfg(test)]
 mod server;
 #[cfg(test)]
+mod services;
+#[cfg(test)]
 mod shipped_policy;
 #[cfg(test)]
 mod signatures;

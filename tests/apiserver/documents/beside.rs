@@ -7,7 +7,7 @@ use super::page::Page;
 use super::walk::{Then, Walk, http_get};
 use super::{cluster, person};
 use crate::server::random;
-use crate::testing::{Store, V2S2, base, gzip, payload};
+use crate::testing::{Store, V2S2, base, payload};
 
 #[test]
 fn airgate_is_installed_beside_a_cluster_upgraded_and_taken_away() {
@@ -23,7 +23,7 @@ fn airgate_is_installed_beside_a_cluster_upgraded_and_taken_away() {
         walk.set(variable, format!("{host}:{port}"));
     }
     let mut store = Store::default();
-    let layers = [base(), gzip(&payload("4.18.12", &["4.18.11"], false))];
+    let layers = [base(), payload("4.18.12", &["4.18.11"], false)];
     let image = store.image(V2S2, "amd64", &layers);
     store.layout(&walk.dir.join("layout"), &[(&image, "4.18.12")]);
 
