@@ -41,6 +41,7 @@ pub fn guard(guard: Guard) -> String {
         Guard::MirrorsChange(kind) => {
             format!("{} && {} != {}", not_terminating(), mirrors("object", kind), mirrors("oldObject", kind))
         }
+        Guard::ImageConfigCreate => format!("{} && {}", is_image_config("object"), registries_named()),
         Guard::ImageConfigChange => format!("{} && {}", image_config_stays(), registries_changed()),
         Guard::ImageConfigDelete => image_config_stays(),
     };
@@ -131,14 +132,29 @@ fn mirrors(object: &str, kind: MirrorKind) -> String {
     format!("{object}.?{}.orValue([])", kind.field().replace('.', ".?"))
 }
 
+fn is_image_config(object: &str) -> String {
+    format!("{} == '{IMAGE_CONFIG}'", text(object, "name"))
+}
+
 fn image_config_stays() -> String {
-    format!("oldObject.?metadata.?name.orValue('') == '{IMAGE_CONFIG}' && {}", not_terminating())
+    format!("{} && {}", is_image_config("oldObject"), not_terminating())
+}
+
+const REGISTRY_LISTS: [&str; 3] = ["blockedRegistries", "allowedRegistries", "insecureRegistries"];
+
+fn registries(object: &str, name: &str) -> String {
+    format!("{object}.?spec.?registrySources.?{name}.orValue([])")
+}
+
+fn registries_named() -> String {
+    let named = REGISTRY_LISTS.map(|name| format!("{} != []", registries("object", name)));
+    format!("({})", named.join(" || "))
 }
 
 fn registries_changed() -> String {
-    let lists = ["blockedRegistries", "allowedRegistries", "insecureRegistries"];
-    let list = |object: &str, name: &str| format!("{object}.?spec.?registrySources.?{name}.orValue([])");
-    let mut changed = lists.map(|name| format!("{} != {}", list("object", name), list("oldObject", name))).to_vec();
+    let mut changed = REGISTRY_LISTS
+        .map(|name| format!("{} != {}", registries("object", name), registries("oldObject", name)))
+        .to_vec();
     let trusted = |object: &str| format!("{object}.?spec.?additionalTrustedCA.?name.orValue('')");
     changed.push(format!("{} != {}", trusted("object"), trusted("oldObject")));
     format!("({})", changed.join(" || "))

@@ -99,7 +99,7 @@ pub const GUARDED: [GuardedResource; 10] = [
         resource: "images",
         namespace: None,
         fails_closed: false,
-        guards: &[Guard::ImageConfigChange, Guard::ImageConfigDelete],
+        guards: &[Guard::ImageConfigCreate, Guard::ImageConfigChange, Guard::ImageConfigDelete],
     },
 ];
 

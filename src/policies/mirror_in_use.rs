@@ -31,6 +31,7 @@ pub const POLICY: Policy = Policy {
         Guard::MirrorsCreate(MirrorKind::ContentSource),
         Guard::MirrorsChange(MirrorKind::ContentSource),
         Guard::MirrorsDelete(MirrorKind::ContentSource),
+        Guard::ImageConfigCreate,
         Guard::ImageConfigChange,
         Guard::ImageConfigDelete,
     ],
