@@ -2,8 +2,11 @@
 //! API server. What has no part here is played, and said where: `oc` by kubectl (`walk.rs`), kubelet by `kubelet.rs`.
 
 mod beside;
+mod in_cluster;
 mod kubelet;
+mod operators;
 mod page;
+mod runbook;
 mod walk;
 
 use std::path::Path;
@@ -14,6 +17,7 @@ use walk::Walk;
 use crate::crds::CrdSet;
 use crate::objects::{Release, cluster_version, machine_config_pool, rendered_machine_config};
 use crate::testbed::Testbed;
+use crate::testing::{Store, V2S2, base, payload};
 
 /// A cluster of OpenShift as far as airgate looks at it, which nobody guards yet.
 fn cluster() -> Testbed {
@@ -43,4 +47,12 @@ fn person<'a>(testbed: &'a Testbed, spawn: &'a walk::Spawn<'a>) -> Walk<'a> {
     std::os::unix::fs::symlink(Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy"), walk.dir.join("deploy"))
         .expect("a copy of the repository");
     walk
+}
+
+/// A release image as a mirroring tool leaves it, in this directory.
+fn release_in(dir: &Path) {
+    let mut store = Store::default();
+    let layers = [base(), payload("4.18.12", &["4.18.11"], false)];
+    let image = store.image(V2S2, "amd64", &layers);
+    store.layout(dir, &[(&image, "4.18.12")]);
 }

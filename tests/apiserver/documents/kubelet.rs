@@ -33,10 +33,11 @@ impl<'a> Pods<'a> {
     }
 
     /// Replaces what runs by what the Deployment says now, waits until all of it is ready, lets the Service lead there,
-    /// and writes the status that the controllers of a cluster would.
-    pub fn roll_out(&mut self) {
+    /// and writes the status that the controllers of a cluster would. What runs is this build, whatever image is asked for.
+    pub fn roll_out(&mut self, image: &str) {
         let deployment = self.object("deployment", "airgate").expect("a Deployment airgate");
         let pod = &deployment["spec"]["template"];
+        assert_eq!(pod["spec"]["containers"][0]["image"], image);
         let replicas = deployment["spec"]["replicas"].as_u64().unwrap_or(1);
         self.stop();
         self.generation += 1;

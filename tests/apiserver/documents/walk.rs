@@ -43,7 +43,7 @@ const OC: &str = r#"#!/bin/bash
 case "$1 $2" in
   "adm upgrade")
     shift 2
-    force=false
+    force=false dry=
     while (($#)); do
       case "$1" in
         --clear) exec kubectl patch clusterversion/version --type=merge -p '{"spec":{"desiredUpdate":null}}' ;;
@@ -51,12 +51,13 @@ case "$1 $2" in
         --to-image) image=$2; shift ;;
         --to-image=*) image=${1#*=} ;;
         --force) force=true ;;
+        --dry-run) dry=--dry-run=server ;; # of this test alone
         *) echo "this oc does not know adm upgrade $1" >&2; exit 64 ;;
       esac
       shift
     done
     body='{"architecture":"","version":"","image":"'$image'","force":'$force'}'
-    exec kubectl patch clusterversion/version --type=merge -p '{"spec":{"desiredUpdate":'"$body"'}}' ;;
+    exec kubectl patch clusterversion/version --type=merge -p '{"spec":{"desiredUpdate":'"$body"'}}' $dry ;;
   whoami*)
     shift
     exec kubectl auth whoami -o 'jsonpath={.status.userInfo.username}{"\n"}' "$@" ;;
@@ -92,15 +93,16 @@ impl<'a> Walk<'a> {
         self.environment.insert(name.to_owned(), value.into());
     }
 
-    /// Runs every command of the page, from a heading to the next where one is named. What `known` has must be in it.
+    /// Runs every command of the page. What `known` has must be in it; of several entries that fit a command each counts
+    /// once, in their order, and the last one from then on.
     pub fn through(&mut self, page: &Page, known: &[(&str, Then)]) {
         let mut used = vec![false; known.len()];
         for command in &page.commands {
             let place = format!("docs/{}:{}: {}", page.name, command.line, command.text);
-            let then = known.iter().position(|(beginning, _)| command.text.starts_with(beginning));
-            let then = then.map(|at| {
-                used[at] = true;
-                &known[at].1
+            let fitting: Vec<_> = (0..known.len()).filter(|at| command.text.starts_with(known[*at].0)).collect();
+            let then = fitting.iter().find(|at| !used[**at]).or(fitting.last()).map(|at| {
+                used[*at] = true;
+                &known[*at].1
             });
             if let Some((name, _)) = assignment(&command.text) {
                 match then {
@@ -120,10 +122,10 @@ impl<'a> Walk<'a> {
             }
             let expected = if let Some(Then::Exits(code)) = then { *code } else { 0 };
             let (code, out, err) = self.run(&command.text);
-            assert_eq!(code, expected, "{place}\n{out}{err}");
+            assert_eq!(code, expected, "{place}\n{err}{out}");
             if let Some(shown) = &command.shown {
-                // A person sees both, and of a failure the complaint is what matters.
-                let printed = if code == 0 { out } else { err };
+                // As on a terminal, where warnings come before the result.
+                let printed = err + &out;
                 assert!(fits(shown, &printed), "{place}\nthe page shows:\n{shown}\nit printed:\n{printed}");
             }
         }
