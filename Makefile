@@ -35,7 +35,7 @@ demo: ## see it judge six upgrades, without a cluster
 
 generate: ## write the generated manifests and documents anew
 	cargo build
-	for flavor in openshift kubernetes; do for mode in enforce audit; do \
-	  target/debug/airgate manifests --flavor $$flavor --mode $$mode > deploy/$$flavor/$$mode.yaml; done; done
+	for flavor in openshift kubernetes; do target/debug/airgate manifests --flavor $$flavor --tree deploy/$$flavor; done
+	target/debug/airgate manifests --flavor payload --dir deploy/payload
 	target/debug/airgate policies reference > docs/policies.md
 	target/debug/airgate status --state policies/sample/state --releases policies/sample/releases > docs/status-sample.txt

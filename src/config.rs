@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::certificates::Timing;
 use crate::facts::OnSite;
 use crate::files::read_named_text;
 use crate::policies::{self, POLICIES};
@@ -49,6 +50,9 @@ pub struct ConfigFile {
     pub register: bool,
     /// Keep the serving certificate and its CA, in a Secret of the namespace.
     pub keep_certificates: bool,
+    /// Not in the file: tests cannot wait for years.
+    #[serde(skip)]
+    pub certificate_timing: Option<Timing>,
 }
 
 /// A configuration that must not be started with.

@@ -38,6 +38,7 @@ pub mod status;
 // The edges.
 pub mod cases;
 pub mod catalog;
+pub mod certificates;
 pub mod cli;
 pub mod config;
 pub mod events;

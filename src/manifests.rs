@@ -1,23 +1,34 @@
-//! What a cluster needs to call airgate, generated from the policy records.
+//! What a cluster needs to run airgate and to call it, generated from the policy records.
 //!
 //! Invariants: one entry that can deny per resource; no rule matches a status subresource or `*`; what the
 //! conditions leave out, the engine allows without any fact (tested on a real API server).
 
 mod cel;
+mod certificates;
+mod config;
+mod deployment;
 mod guarded;
+mod layout;
+mod namespace;
+mod network;
+mod overlay;
+mod payload;
 mod registries;
 mod rights;
+mod service;
 mod webhooks;
+mod written;
 
-use std::collections::BTreeMap;
 use std::fmt;
 
-use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::settings::ServerMode;
+pub use certificates::Certificates;
+pub use layout::{File, files, tree};
 pub use webhooks::webhook_configuration;
+pub use written::write;
 
 /// Where the manifests will be applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -25,8 +36,10 @@ pub enum Flavor {
     /// The service CA signs the certificate and injects the CA bundle.
     #[default]
     Openshift,
-    /// cert-manager does.
+    /// Any other cluster with OpenShift's CRDs, for development.
     Kubernetes,
+    /// A part of OpenShift's release payload, applied by the cluster-version operator.
+    Payload,
 }
 
 /// How the API server reaches airgate.
@@ -47,6 +60,13 @@ pub struct Options {
     pub endpoint: Endpoint,
     /// PEM; the API server trusts nothing else for the call.
     pub ca_bundle: Option<Vec<u8>>,
+    /// The pullspec of airgate's image.
+    pub image: String,
+    pub certificates: Certificates,
+    /// One replica, on a control plane of one node.
+    pub single_node: bool,
+    /// Who gets the rights; airgate's service account where it is `None`.
+    pub user: Option<String>,
 }
 
 /// A URL the API server would refuse.
@@ -57,22 +77,39 @@ pub struct BadUrl(String, &'static str);
 const NAME: &str = "airgate";
 /// The one path the server answers reviews on.
 const PATH: &str = "/validate";
+/// What kustomize and the release payload put a real pullspec in place of.
+pub const IMAGE: &str = concat!("airgate:", env!("CARGO_PKG_VERSION"));
+
+impl Options {
+    /// What a flavour is printed with when nothing else is asked for.
+    #[must_use]
+    pub fn of(flavor: Flavor) -> Self {
+        Self {
+            flavor,
+            namespace: flavor.namespace().to_owned(),
+            mode: ServerMode::Enforce,
+            endpoint: Endpoint::Service,
+            ca_bundle: None,
+            image: IMAGE.to_owned(),
+            certificates: Certificates::of(flavor),
+            single_node: false,
+            user: None,
+        }
+    }
+}
 
 impl Flavor {
     #[must_use]
     pub fn namespace(self) -> &'static str {
         match self {
-            Self::Openshift => "openshift-airgate",
+            Self::Openshift | Self::Payload => "openshift-airgate",
             Self::Kubernetes => "airgate",
         }
     }
 
-    fn annotations(self, namespace: &str) -> BTreeMap<String, String> {
-        let (key, value) = match self {
-            Self::Openshift => ("service.beta.openshift.io/inject-cabundle", "true".to_owned()),
-            Self::Kubernetes => ("cert-manager.io/inject-ca-from", format!("{namespace}/{NAME}")),
-        };
-        BTreeMap::from([(key.to_owned(), value)])
+    /// Whether its namespaces and service CA, its monitoring and its security context constraints are there.
+    fn on_openshift(self) -> bool {
+        self != Self::Kubernetes
     }
 }
 
@@ -101,6 +138,8 @@ impl Endpoint {
 pub struct Document {
     /// The file it stands in where each concern has one, without `.yaml`.
     pub file: &'static str,
+    /// What a reader of the object should know, in lines; printed before it.
+    pub comment: &'static str,
     pub object: Value,
 }
 
@@ -108,7 +147,11 @@ impl Document {
     /// # Errors
     /// Where the object cannot be written as JSON.
     fn new(file: &'static str, object: impl serde::Serialize) -> anyhow::Result<Self> {
-        Ok(Self { file, object: serde_json::to_value(object)? })
+        Ok(Self { file, comment: "", object: serde_json::to_value(object)? })
+    }
+
+    fn saying(self, comment: &'static str) -> Self {
+        Self { comment, ..self }
     }
 
     /// Keys are sorted: apiVersion and kind first, the same text every time.
@@ -116,58 +159,70 @@ impl Document {
     /// # Errors
     /// Where it cannot be written as YAML.
     pub fn yaml(&self) -> anyhow::Result<String> {
-        Ok(serde_saphyr::to_string(&self.object)?)
+        let comment = self.comment.lines().map(|line| format!("# {line}\n")).collect::<String>();
+        Ok(comment + &serde_saphyr::to_string(&self.object)?)
     }
 }
 
 /// All objects, in the order in which they are to be applied: nothing is registered before what answers for it.
+/// For a server outside the cluster that is the webhook configuration alone, see [`rights_alone`].
 ///
 /// # Errors
 /// Where an object cannot be written as JSON.
 pub fn documents(options: &Options) -> anyhow::Result<Vec<Document>> {
     let mut documents = vec![];
     if options.endpoint == Endpoint::Service {
-        documents.extend(rights::documents(options)?);
-        if options.flavor == Flavor::Openshift {
-            documents.extend(registries::documents(options)?);
-        }
-        if options.mode == ServerMode::Audit {
-            documents.push(Document::new("config", config_map(options))?);
-        }
+        documents.push(namespace::document(options)?);
+        documents.push(service::account(options)?);
+        documents.extend(rights_alone(options)?);
+        documents.extend(certificates::documents(options)?);
+        documents.extend(config::documents(options)?);
+        documents.push(network::document(options)?);
+        documents.push(service::document(options)?);
+        documents.extend(deployment::documents(options)?);
     }
     documents.push(Document::new("webhooks", webhook_configuration(options))?);
+    if options.endpoint == Endpoint::Service {
+        documents.iter_mut().for_each(|document| label(&mut document.object));
+    }
+    if options.flavor == Flavor::Payload {
+        documents.iter_mut().for_each(payload::annotate);
+    }
     Ok(documents)
 }
 
-/// All manifests as YAML documents.
+/// What a server needs to read a cluster, wherever it runs.
+///
+/// # Errors
+/// Where an object cannot be written as JSON.
+pub fn rights_alone(options: &Options) -> anyhow::Result<Vec<Document>> {
+    let mut documents = rights::documents(options)?;
+    if options.flavor.on_openshift() {
+        documents.extend(registries::documents(options)?);
+    }
+    Ok(documents)
+}
+
+/// Documents as one YAML text.
 ///
 /// # Errors
 /// Where a manifest cannot be written as YAML.
-pub fn render(options: &Options) -> anyhow::Result<String> {
-    let mut texts = documents(options)?.iter().map(Document::yaml).collect::<anyhow::Result<Vec<_>>>()?;
-    if options.mode == ServerMode::Audit && options.endpoint != Endpoint::Service {
-        texts.push(
-            "# The server needs the key `mode: audit` in its config file (airgate serve --config FILE).\n".into(),
-        );
-    }
-    Ok(texts.join("---\n"))
+pub fn render(documents: &[Document]) -> anyhow::Result<String> {
+    Ok(documents.iter().map(Document::yaml).collect::<anyhow::Result<Vec<_>>>()?.join("---\n"))
+}
+
+/// So that everything of it is found, and removed, by one label.
+fn label(object: &mut Value) {
+    object["metadata"]["labels"]["app.kubernetes.io/name"] = json!(NAME);
+}
+
+/// What selects the pods.
+fn selector() -> Value {
+    json!({"app.kubernetes.io/name": NAME})
 }
 
 fn named(name: &str, namespace: Option<&str>) -> ObjectMeta {
     ObjectMeta { name: Some(name.into()), namespace: namespace.map(Into::into), ..ObjectMeta::default() }
-}
-
-fn config_map(options: &Options) -> ConfigMap {
-    let config = "apiVersion: airgate.io/v1alpha1\nkind: Config\nmode: audit\n";
-    ConfigMap {
-        metadata: ObjectMeta {
-            name: Some(NAME.into()),
-            namespace: Some(options.namespace.clone()),
-            ..ObjectMeta::default()
-        },
-        data: Some(BTreeMap::from([("config.yaml".to_owned(), config.to_owned())])),
-        ..ConfigMap::default()
-    }
 }
 
 impl fmt::Display for Flavor {
@@ -175,6 +230,7 @@ impl fmt::Display for Flavor {
         f.write_str(match self {
             Self::Openshift => "openshift",
             Self::Kubernetes => "kubernetes",
+            Self::Payload => "payload",
         })
     }
 }

@@ -77,6 +77,15 @@ label_value! {
 }
 
 label_value! {
+    /// The protocol version that a handshake came to.
+    pub enum TlsVersion {
+        Tls12 = "1.2",
+        Tls13 = "1.3",
+        Other = "other",
+    }
+}
+
+label_value! {
     /// How a connection ended.
     pub enum ConnectionEnd {
         /// By the client, or by both in good order.
@@ -121,6 +130,12 @@ struct EndLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct HandshakeLabels {
+    version: TlsVersion,
+    group: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PortLabels {
     port: &'static str,
 }
@@ -135,6 +150,7 @@ pub struct Metrics {
     refusals: Family<RefusalLabels, Counter>,
     connections: Family<PortLabels, Gauge>,
     connections_ended: Family<EndLabels, Counter>,
+    tls_handshakes: Family<HandshakeLabels, Counter>,
     /// Requests between the in-flight cap and their answer.
     pub in_flight: Gauge,
     pub accept_errors: Counter,
@@ -142,6 +158,8 @@ pub struct Metrics {
     pub tls_reload_failures: Counter,
     /// Unix seconds.
     pub certificate_not_after: Gauge,
+    /// 1 while what is stored cannot be served with.
+    pub certificate_refused: Gauge,
 }
 
 impl Metrics {
@@ -154,11 +172,13 @@ impl Metrics {
             refusals: Family::default(),
             connections: Family::default(),
             connections_ended: Family::default(),
+            tls_handshakes: Family::default(),
             in_flight: Gauge::default(),
             accept_errors: Counter::default(),
             tls_reloads: Counter::default(),
             tls_reload_failures: Counter::default(),
             certificate_not_after: Gauge::default(),
+            certificate_refused: Gauge::default(),
         };
         metrics.register(|registry| metrics.describe(registry));
         metrics
@@ -178,8 +198,18 @@ impl Metrics {
         registry.register("connections_ended", "Connections by how they ended", self.connections_ended.clone());
         registry.register("accept_errors", "Connections that could not be accepted", self.accept_errors.clone());
         registry.register(
+            "tls_handshakes",
+            "Handshakes of the webhook port by protocol version and key exchange group",
+            self.tls_handshakes.clone(),
+        );
+        registry.register(
+            "certificate_refused",
+            "1 while the stored certificate, its key or the client CA cannot be served with",
+            self.certificate_refused.clone(),
+        );
+        registry.register(
             "tls_reloads",
-            "Serving certificates taken into use after the first",
+            "Serving certificates, client CAs and TLS profiles taken into use after the first",
             self.tls_reloads.clone(),
         );
         registry.register(
@@ -223,6 +253,11 @@ impl Metrics {
 
     pub fn connection_ended(&self, port: &'static str, end: ConnectionEnd) {
         self.connections_ended.get_or_create(&EndLabels { port, end }).inc();
+    }
+
+    /// `group` is a name from our own tables.
+    pub fn handshake(&self, version: TlsVersion, group: &'static str) {
+        self.tls_handshakes.get_or_create(&HandshakeLabels { version, group }).inc();
     }
 
     /// Everything in the OpenMetrics text format.

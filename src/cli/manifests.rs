@@ -1,4 +1,4 @@
-//! `airgate manifests`: what to apply so that the API server asks airgate.
+//! `airgate manifests`: what to apply so that airgate runs and the API server asks it.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -6,8 +6,10 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
-use super::output::line;
-use crate::manifests::{Endpoint, Flavor, Options, render};
+use super::output::{line, note};
+use crate::manifests::{
+    Certificates, Document, Endpoint, Flavor, IMAGE, Options, documents, files, render, rights_alone, tree, write,
+};
 use crate::settings::ServerMode;
 
 #[derive(Debug, Args)]
@@ -23,6 +25,27 @@ pub struct ManifestsArgs {
     /// PEM file with the CA that signed the server's certificate
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
+    /// airgate's image, best by digest
+    #[arg(long, value_name = "PULLSPEC", default_value = IMAGE, hide_default_value = true)]
+    image: String,
+    /// Who makes the serving certificate [default: service-ca on OpenShift, else keeper]
+    #[arg(long, value_enum)]
+    certificates: Option<Certificates>,
+    /// One replica, for a control plane of one node
+    #[arg(long)]
+    single_node: bool,
+    /// Only a part: rights are all that a server beside the cluster needs
+    #[arg(long, value_enum)]
+    only: Option<Part>,
+    /// Who gets the rights, in place of airgate's service account (oc whoami names a kubeconfig's)
+    #[arg(long, value_name = "USER", requires = "only")]
+    user: Option<String>,
+    /// Write files into DIR, one a concern, with a kustomization.yaml, instead of printing
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Write a base and overlays (audit, single-node, ...) into DIR, for kustomize
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["dir", "only", "url"])]
+    tree: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -31,8 +54,81 @@ enum ModeArg {
     Audit,
 }
 
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Part {
+    Rights,
+}
+
 pub fn run(args: &ManifestsArgs) -> Result<ExitCode> {
-    let ca_bundle = args.ca_file.as_ref().map(|path| {
+    let options = args.options()?;
+    if let Some(directory) = &args.tree {
+        if options.flavor == Flavor::Payload {
+            bail!("--tree is for kustomize, which has no part in a release payload: give --dir");
+        }
+        write(directory, &tree(&options)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let documents = match args.only {
+        None => documents(&options)?,
+        Some(Part::Rights) => rights_alone(&options)?,
+    };
+    match &args.dir {
+        Some(directory) => write(directory, &files(&options, &documents)?)?,
+        None => print(&options, &documents)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(options: &Options, documents: &[Document]) -> Result<()> {
+    line(render(documents)?.trim_end());
+    if options.mode == ServerMode::Audit && options.endpoint != Endpoint::Service {
+        line("---\n# The server needs the key `mode: audit` in its config file (airgate serve --config FILE).");
+    }
+    let deployed = documents.iter().any(|document| document.object["kind"] == "Deployment");
+    if deployed && options.image == IMAGE && options.flavor != Flavor::Payload {
+        note("note: the image is a placeholder; give the mirrored one by --image PULLSPEC, or by images: of kustomize");
+    }
+    Ok(())
+}
+
+impl ManifestsArgs {
+    fn options(&self) -> Result<Options> {
+        let base = Options::of(self.flavor);
+        let certificates = self.certificates.unwrap_or(base.certificates);
+        match (self.flavor, certificates) {
+            (Flavor::Kubernetes, Certificates::ServiceCa) => {
+                bail!("--certificates service-ca is OpenShift's: with --flavor kubernetes it is keeper or cert-manager")
+            }
+            (Flavor::Payload, Certificates::CertManager | Certificates::Keeper) => {
+                bail!("--certificates {certificates}: in a release payload it is service-ca, which every cluster has")
+            }
+            _ => {}
+        }
+        if self.flavor == Flavor::Payload && self.single_node {
+            bail!(
+                "--single-node: a release payload is the same on every cluster; its two replicas share a single node"
+            );
+        }
+        if self.image.is_empty() || self.image.contains(char::is_whitespace) {
+            bail!("--image {:?} is no pullspec: it must look like HOST/PATH@sha256:DIGEST", self.image);
+        }
+        Ok(Options {
+            mode: match self.mode {
+                ModeArg::Enforce => ServerMode::Enforce,
+                ModeArg::Audit => ServerMode::Audit,
+            },
+            endpoint: self.url.as_deref().map_or(Ok(Endpoint::Service), Endpoint::url)?,
+            ca_bundle: self.ca_bundle()?,
+            image: self.image.clone(),
+            certificates,
+            single_node: self.single_node,
+            user: self.user.clone(),
+            ..base
+        })
+    }
+
+    fn ca_bundle(&self) -> Result<Option<Vec<u8>>> {
+        let Some(path) = &self.ca_file else { return Ok(None) };
         let pem = std::fs::read(path).with_context(|| format!("--ca-file {}", path.display()))?;
         let begin = b"-----BEGIN CERTIFICATE-----";
         if !pem.windows(begin.len()).any(|window| window == begin) {
@@ -41,18 +137,6 @@ pub fn run(args: &ManifestsArgs) -> Result<ExitCode> {
                 path.display()
             );
         }
-        Ok(pem)
-    });
-    let options = Options {
-        flavor: args.flavor,
-        namespace: args.flavor.namespace().into(),
-        mode: match args.mode {
-            ModeArg::Enforce => ServerMode::Enforce,
-            ModeArg::Audit => ServerMode::Audit,
-        },
-        endpoint: args.url.as_deref().map_or(Ok(Endpoint::Service), Endpoint::url)?,
-        ca_bundle: ca_bundle.transpose()?,
-    };
-    line(render(&options)?.trim_end());
-    Ok(ExitCode::SUCCESS)
+        Ok(Some(pem))
+    }
 }

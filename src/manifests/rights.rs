@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject};
 
-use super::{Document, Flavor, NAME, Options, named};
+use super::{Document, NAME, Options, named};
 use crate::events::NAMESPACE as EVENTS_NAMESPACE;
 use crate::policies::POLICIES;
 use crate::policy::FactKind;
+use crate::resource::CLUSTER_VERSIONS;
 
 /// Where the rights stand.
 pub(super) const FILE: &str = "rights";
@@ -20,7 +21,7 @@ pub(super) fn documents(options: &Options) -> anyhow::Result<Vec<Document>> {
         Document::new(FILE, events_role())?,
         Document::new(FILE, events_role_binding(options))?,
     ];
-    if options.flavor == Flavor::Openshift {
+    if options.flavor.on_openshift() {
         documents.extend(namespaced_facts(options)?);
     }
     Ok(documents)
@@ -45,8 +46,12 @@ fn cluster_role() -> ClusterRole {
     facts.sort();
     facts.dedup();
     let resources = facts.into_iter().map(FactKind::resource).filter(|resource| resource.namespace.is_none());
-    let rules = resources.map(|resource| rule(resource.group, resource.plural, &["get", "list", "watch"]));
-    ClusterRole { metadata: named(NAME, None), rules: Some(rules.collect()), ..ClusterRole::default() }
+    let mut rules: Vec<_> =
+        resources.map(|resource| rule(resource.group, resource.plural, &["list", "watch"])).collect();
+    // Before an allow that cannot be undone it is read by its name; the others are listed for that.
+    let version = rule(CLUSTER_VERSIONS.group, CLUSTER_VERSIONS.plural, &["get"]);
+    rules.push(PolicyRule { resource_names: CLUSTER_VERSIONS.singleton.map(|name| vec![name.to_owned()]), ..version });
+    ClusterRole { metadata: named(NAME, None), rules: Some(rules), ..ClusterRole::default() }
 }
 
 pub(super) fn cluster_role_binding(name: &str, options: &Options) -> ClusterRoleBinding {
@@ -106,6 +111,10 @@ pub(super) fn role_ref(kind: &str, name: &str) -> RoleRef {
 }
 
 pub(super) fn subjects(options: &Options) -> Vec<Subject> {
+    if let Some(user) = &options.user {
+        let api_group = Some("rbac.authorization.k8s.io".into());
+        return vec![Subject { api_group, kind: "User".into(), name: user.clone(), namespace: None }];
+    }
     vec![Subject {
         kind: "ServiceAccount".into(),
         name: NAME.into(),

@@ -17,8 +17,8 @@ use crate::settings::ServerMode;
 pub fn webhook_configuration(options: &Options) -> ValidatingWebhookConfiguration {
     let mut webhooks: Vec<ValidatingWebhook> = GUARDED.iter().map(|resource| guarding(resource, options)).collect();
     webhooks.push(override_writes(options));
-    let annotations = (options.endpoint == Endpoint::Service && options.ca_bundle.is_none())
-        .then(|| options.flavor.annotations(&options.namespace));
+    let injected = options.endpoint == Endpoint::Service && options.ca_bundle.is_none();
+    let annotations = options.certificates.ca_annotation(&options.namespace).filter(|_| injected);
     ValidatingWebhookConfiguration {
         metadata: ObjectMeta { name: Some(NAME.into()), annotations, ..ObjectMeta::default() },
         webhooks: Some(webhooks),

@@ -53,13 +53,13 @@ fn missing(name: &str, why: &str) -> Missing {
     }
 }
 
-/// The RBAC rule that a watch needs.
+/// The RBAC rule that it takes: commands read what there is one of by its name.
 pub(super) fn rule(resource: &Resource) -> String {
-    match resource.namespace {
-        Some(namespace) => {
-            format!("grant airgate's service account list, watch on {} in {namespace}", resource.full_name())
-        }
-        None => format!("grant airgate's service account get, list, watch on {}", resource.full_name()),
+    let name = resource.full_name();
+    match (resource.namespace, resource.singleton) {
+        (Some(namespace), _) => format!("grant airgate's service account list, watch on {name} in {namespace}"),
+        (None, Some(_)) => format!("grant airgate's service account get, list, watch on {name}"),
+        (None, None) => format!("grant airgate's service account list, watch on {name}"),
     }
 }
 

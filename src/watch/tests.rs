@@ -256,7 +256,7 @@ async fn live_reads_are_bounded_and_say_what_is_missing() {
     fake.lock().denied.insert("machineconfigpools".into());
     fake.put(CV, "version", json!({"spec": 5}));
     let read = live_read(&fake.client, soon(20_000)).await;
-    assert!(why(&read.machine_config_pools).contains("get, list, watch on machineconfigpools"));
+    assert!(why(&read.machine_config_pools).contains("account list, watch on machineconfigpools"));
     assert!(why(&read.cluster_version).contains("version: spec: "), "{}", why(&read.cluster_version));
     fake.answering(false);
     let read = live_read(&fake.client, soon(30)).await;

@@ -8,7 +8,6 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use airgate::files::document::from_yaml;
 use serde_json::{Value, json};
 
 use crate::api::{Answer, Api, IMAGE, IMAGES, VERSION};
@@ -122,11 +121,8 @@ impl Guard {
         guard
             .testbed
             .put(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "openshift-marketplace"}}));
-        let printed = from_yaml(&guard.airgate(&["manifests"])).expect("YAML from airgate manifests");
-        let rights: Vec<Value> =
-            printed.into_iter().filter(|object| object["kind"] != "ValidatingWebhookConfiguration").collect();
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": rights});
-        guard.testbed.command(["apply", "-f", "-"]).stdin(list.to_string()).run().success();
+        let rights = guard.airgate(&["manifests", "--only", "rights"]);
+        guard.testbed.command(["apply", "-f", "-"]).stdin(rights).run().success();
         let token = guard.testbed.kubectl(["create", "token", "airgate", "-n", namespace]).success();
         guard.write_kubeconfig(&format!("https://127.0.0.1:{}", guard.testbed.apiserver.port), token.trim());
         guard

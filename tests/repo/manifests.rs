@@ -1,26 +1,55 @@
 //! Generated manifests: what is checked in is what the binary prints.
 
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
 use super::run::airgate;
 
-#[test]
-fn deploy_is_what_the_binary_prints() {
-    for flavor in ["openshift", "kubernetes"] {
-        for mode in ["enforce", "audit"] {
-            let path = format!("{}/deploy/{flavor}/{mode}.yaml", env!("CARGO_MANIFEST_DIR"));
-            let printed = airgate(&["manifests", "--flavor", flavor, "--mode", mode]);
-            assert_eq!(printed.code, 0, "{}", printed.stderr);
-            let kept = std::fs::read_to_string(&path).unwrap();
-            assert!(
-                kept == printed.stdout,
-                "deploy/{flavor}/{mode}.yaml differs from airgate manifests: run make generate"
-            );
+/// Every file below `directory`, by its path from there.
+fn tree(directory: &Path) -> BTreeMap<String, String> {
+    let mut files = BTreeMap::new();
+    let mut waiting = vec![directory.to_owned()];
+    while let Some(next) = waiting.pop() {
+        for entry in fs::read_dir(&next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                waiting.push(path);
+            } else {
+                let name = path.strip_prefix(directory).unwrap().to_str().unwrap().to_owned();
+                files.insert(name, fs::read_to_string(&path).unwrap());
+            }
         }
+    }
+    files
+}
+
+/// As `make generate` writes them.
+const WRITTEN: [(&str, &str); 3] = [("openshift", "--tree"), ("kubernetes", "--tree"), ("payload", "--dir")];
+
+#[test]
+fn deploy_is_what_the_binary_writes_and_nothing_else() {
+    let fresh = tempfile::tempdir().unwrap();
+    for (flavor, form) in WRITTEN {
+        let directory = fresh.path().join(flavor);
+        let written = airgate(&["manifests", "--flavor", flavor, form, directory.to_str().unwrap()]);
+        assert_eq!((written.code, &*written.stdout), (0, ""), "{}", written.stderr);
+    }
+    let (written, kept) = (tree(fresh.path()), tree(&Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy")));
+    let names = |tree: &BTreeMap<String, String>| tree.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(
+        names(&kept),
+        names(&written),
+        "other files in deploy/ than airgate manifests writes: run make generate"
+    );
+    for (name, text) in &written {
+        assert!(kept[name] == *text, "deploy/{name} differs from what airgate manifests writes: run make generate");
     }
 }
 
 #[test]
 fn the_policy_reference_is_what_the_binary_prints() {
-    let kept = std::fs::read_to_string(format!("{}/docs/policies.md", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let kept = fs::read_to_string(format!("{}/docs/policies.md", env!("CARGO_MANIFEST_DIR"))).unwrap();
     assert!(kept == airgate(&["policies", "reference"]).stdout, "docs/policies.md differs: run make generate");
 }
 

@@ -1,0 +1,35 @@
+//! The form that the cluster-version operator applies, as a part of OpenShift's release payload.
+
+use serde_json::{Value, json};
+
+use super::layout::File;
+use super::{Document, NAME};
+
+/// Beside the operators that are not needed to bring a cluster up.
+const RUN_LEVEL: &str = "0000_50";
+/// Which clusters get it. Not hosted control planes: there the step to guard is the HostedCluster's, on another cluster.
+const PROFILES: [&str; 2] = ["self-managed-high-availability", "single-node-developer"];
+
+pub(super) fn annotate(document: &mut Document) {
+    let annotations = &mut document.object["metadata"]["annotations"];
+    for profile in PROFILES {
+        annotations[format!("include.release.openshift.io/{profile}")] = json!("true");
+    }
+    // What others write: the administrator, the network operator. It is made once and then left alone.
+    if document.object["kind"] == "ConfigMap" {
+        document.object["metadata"]["annotations"]["release.openshift.io/create-only"] = json!("true");
+    }
+}
+
+/// Files are applied in the order of their names.
+pub(super) fn file_name(position: usize, concern: &str) -> String {
+    format!("{RUN_LEVEL}_{NAME}_{position:02}_{concern}.yaml")
+}
+
+/// Which pullspec of the manifests `oc adm release new` puts the payload's own image in place of.
+pub(super) fn image_references(image: &str) -> anyhow::Result<File> {
+    let stream: Value = json!({"kind": "ImageStream", "apiVersion": "image.openshift.io/v1", "spec": {"tags": [
+        {"name": NAME, "from": {"kind": "DockerImage", "name": image}},
+    ]}});
+    Ok(File { path: "image-references".into(), text: serde_saphyr::to_string(&stream)? })
+}
