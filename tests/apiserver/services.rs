@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Write as _};
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::path::Path;
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{fs, thread};
 
@@ -14,14 +15,15 @@ use serde_json::json;
 type Routes = Arc<Mutex<BTreeMap<String, Vec<String>>>>;
 
 pub struct Services {
-    port: u16,
+    socket: PathBuf,
     routes: Routes,
 }
 
 impl Services {
-    pub fn start() -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port for a proxy");
-        let port = listener.local_addr().expect("its address").port();
+    /// Listens on a socket in this directory; by TCP it would have to speak TLS.
+    pub fn start(dir: &Path) -> Self {
+        let socket = dir.join("services.sock");
+        let listener = UnixListener::bind(&socket).expect("a socket for a proxy");
         let routes = Routes::default();
         let known = routes.clone();
         thread::spawn(move || {
@@ -30,14 +32,14 @@ impl Services {
                 thread::spawn(move || forward(client, &known));
             }
         });
-        Self { port, routes }
+        Self { socket, routes }
     }
 
     /// The file that tells an API server to go this way for Services, and for nothing else.
     pub fn write_config(&self, path: &Path) {
         let config = json!({"apiVersion": "apiserver.k8s.io/v1beta1", "kind": "EgressSelectorConfiguration",
             "egressSelections": [{"name": "cluster", "connection": {"proxyProtocol": "HTTPConnect",
-                "transport": {"tcp": {"url": format!("http://127.0.0.1:{}", self.port)}}}}]});
+                "transport": {"uds": {"udsName": self.socket}}}}]});
         fs::write(path, config.to_string()).expect("write the egress selector");
     }
 
@@ -48,7 +50,7 @@ impl Services {
 }
 
 /// One `CONNECT ADDRESS:PORT`; a connection that nobody answers is closed, as a refused one.
-fn forward(client: TcpStream, routes: &Routes) -> Option<()> {
+fn forward(client: UnixStream, routes: &Routes) -> Option<()> {
     let mut reader = BufReader::new(client.try_clone().ok()?);
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;

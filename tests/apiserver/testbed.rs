@@ -62,7 +62,8 @@ impl Testbed {
         let watchdog = Watchdog::over(&dir);
         let etcd = Server::new("etcd", &BINARIES, &dir, free_port());
         let apiserver = Server::new("kube-apiserver", &BINARIES, &dir, free_port());
-        let mut testbed = Self { apiserver, etcd, services: Services::start(), watchdog, dir };
+        let services = Services::start(&dir);
+        let mut testbed = Self { apiserver, etcd, services, watchdog, dir };
         testbed.configure();
         testbed.start_etcd()?;
         testbed.start_apiserver()?;

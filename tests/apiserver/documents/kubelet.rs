@@ -18,12 +18,14 @@ pub struct Pods<'a> {
     testbed: &'a Testbed,
     namespace: &'static str,
     running: Vec<Child>,
+    /// Where each volume of what runs is, and what the pod says of it.
+    volumes: Vec<(PathBuf, Value)>,
     generation: u32,
 }
 
 impl<'a> Pods<'a> {
     pub fn of(testbed: &'a Testbed, namespace: &'static str) -> Self {
-        Self { testbed, namespace, running: vec![], generation: 0 }
+        Self { testbed, namespace, running: vec![], volumes: vec![], generation: 0 }
     }
 
     fn object(&self, kind: &str, name: &str) -> Option<Value> {
@@ -102,7 +104,7 @@ impl<'a> Pods<'a> {
     }
 
     /// Writes the volumes as a kubelet does; mount paths and where they are instead.
-    fn mount(&self, pod: &Value, dir: &Path) -> Vec<(String, String)> {
+    fn mount(&mut self, pod: &Value, dir: &Path) -> Vec<(String, String)> {
         let mut mounts = vec![];
         for mount in pod["spec"]["containers"][0]["volumeMounts"].as_array().into_iter().flatten() {
             let volumes = pod["spec"]["volumes"].as_array().expect("volumes");
@@ -111,11 +113,19 @@ impl<'a> Pods<'a> {
             fs::create_dir_all(&place).expect("a directory for a volume");
             if let Some(files) = self.files(volume) {
                 write_volume(&place, &files);
+                self.volumes.push((place.clone(), volume.clone()));
             }
             mounts.push((mount["mountPath"].as_str().expect("a path").to_owned(), place.display().to_string()));
         }
         mounts.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
         mounts
+    }
+
+    /// Brings the volumes up to date, as a kubelet does once a minute.
+    pub fn sync(&self) {
+        for (place, volume) in &self.volumes {
+            write_volume(place, &self.files(volume).expect("its files"));
+        }
     }
 
     /// What is in a volume; `None` for one that is the pod's own.
@@ -191,6 +201,7 @@ impl<'a> Pods<'a> {
             let sent = Command::new("sh").args(["-c", "kill -s TERM \"$0\"", &child.id().to_string()]).status();
             assert!(sent.expect("run kill").success());
         }
+        self.volumes.clear();
         for mut child in self.running.drain(..) {
             child.wait().expect("wait for a pod");
         }
@@ -209,11 +220,16 @@ fn port_of(pod: &Value, port: &Value) -> u64 {
 
 /// Files behind two links, so that all of them change at once.
 fn write_volume(place: &Path, files: &[(String, Vec<u8>)]) {
-    let data = place.join("..2026_01_01");
-    fs::create_dir_all(&data).expect("a directory for data");
-    symlink("..2026_01_01", place.join("..data")).expect("a link to the data");
-    for (name, bytes) in files {
-        fs::write(data.join(name), bytes).expect("write a file");
-        symlink(Path::new("..data").join(name), place.join(name)).expect("a link to a file");
+    let name = format!("..{:016x}", random());
+    fs::create_dir(place.join(&name)).expect("a directory for data");
+    for (file, bytes) in files {
+        fs::write(place.join(&name).join(file), bytes).expect("write a file");
+    }
+    symlink(&name, place.join("..data_tmp")).expect("a link to the data");
+    fs::rename(place.join("..data_tmp"), place.join("..data")).expect("exchange the data");
+    for (file, _) in files {
+        if place.join(file).symlink_metadata().is_err() {
+            symlink(Path::new("..data").join(file), place.join(file)).expect("a link to a file");
+        }
     }
 }

@@ -112,7 +112,10 @@ impl<'a> Walk<'a> {
                 continue;
             }
             match then {
-                Some(Then::NotRun(_)) => continue,
+                Some(Then::NotRun(reason)) => {
+                    println!("{place}: not run: {reason}");
+                    continue;
+                }
                 Some(Then::Serves(ready)) => {
                     self.serve(&place, &command.text, *ready);
                     continue;
