@@ -11,6 +11,7 @@ mod walk;
 
 use std::path::Path;
 
+use page::Page;
 use serde_json::json;
 use walk::Walk;
 
@@ -55,4 +56,49 @@ fn release_in(dir: &Path) {
     let layers = [base(), payload("4.18.12", &["4.18.11"], false)];
     let image = store.image(V2S2, "amd64", &layers);
     store.layout(dir, &[(&image, "4.18.12")]);
+}
+
+/// What stands between backticks in a sentence and in no block of these pages.
+const SPOKEN_OF: [(&str, Spoken); 5] = [
+    ("image/build arm64", Spoken::NotRun("it needs a linker for arm64, and the page says that it was not run")),
+    ("skopeo login", Spoken::NotRun("it asks a person for a password")),
+    ("airgate override --help", Spoken::Runs("airgate override --help")),
+    ("airgate policies explain ID", Spoken::Runs("airgate policies explain upgrade-path")),
+    ("kubectl edit", Spoken::NotRun("what comes of it is in edits.rs")),
+];
+
+enum Spoken {
+    Runs(&'static str),
+    NotRun(&'static str),
+}
+
+#[test]
+fn what_a_sentence_says_to_run_is_run_too() {
+    let pages = ["install.md", "install-openshift.md", "install-kubernetes.md", "install-beside.md", "runbook.md"];
+    let pages = pages.map(Page::read);
+    let dir = tempfile::tempdir().unwrap();
+    let spawn = |_: &mut std::process::Command, _: &Path| panic!("nothing serves here");
+    let programs = [("airgate", Path::new(env!("CARGO_BIN_EXE_airgate")))];
+    let mut walk = Walk::with(&programs, dir.path(), &spawn);
+    walk.dir = env!("CARGO_MANIFEST_DIR").into();
+    let mut used = vec![];
+    for (page, mention) in pages.iter().flat_map(|page| page.mentioned.iter().map(move |text| (page.name, text))) {
+        if pages.iter().flat_map(|page| &page.commands).any(|command| command.text.contains(mention.as_str())) {
+            continue;
+        }
+        let known = SPOKEN_OF.iter().find(|(text, _)| text == mention);
+        let (text, spoken) =
+            known.unwrap_or_else(|| panic!("docs/{page}: no block has {mention}, and no test knows it"));
+        used.push(*text);
+        match spoken {
+            Spoken::Runs(command) => {
+                let (code, _, why) = walk.run(command);
+                assert_eq!(code, 0, "docs/{page}: {command}: {why}");
+            }
+            Spoken::NotRun(reason) => println!("docs/{page}: {mention}: not run: {reason}"),
+        }
+    }
+    for (text, _) in SPOKEN_OF {
+        assert!(used.contains(&text), "no page speaks of {text}");
+    }
 }

@@ -54,7 +54,8 @@ fn it_holds_the_binary_its_licence_and_nothing_else() {
     assert_eq!(members(image), expected);
     assert_eq!(file(image, "licenses/LICENSE"), fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/LICENSE")).unwrap());
 
-    let compressed: u64 = image.manifest["layers"].as_array().unwrap().iter().map(|l| l["size"].as_u64().unwrap()).sum();
+    let compressed: u64 =
+        image.manifest["layers"].as_array().unwrap().iter().map(|l| l["size"].as_u64().unwrap()).sum();
     let binary = file(image, "usr/bin/airgate").len();
     println!("compressed {compressed} bytes, the binary {binary} bytes");
     // Pulled by each control-plane node over the site's own network; what it is today with room for half as much again.

@@ -73,7 +73,10 @@ fn it_serves_over_tls_from_a_root_it_cannot_write_to() {
 
         let ca = fs::read(root.path("certs/ca.crt")).unwrap();
         let answer = review(&ca, webhook);
-        assert_eq!((&answer["response"]["allowed"], &answer["response"]["status"]["code"]), (&json!(false), &json!(403)));
+        assert_eq!(
+            (&answer["response"]["allowed"], &answer["response"]["status"]["code"]),
+            (&json!(false), &json!(403))
+        );
         let message = answer["response"]["status"]["message"].as_str().unwrap();
         assert!(message.starts_with("4.21.9 cannot go straight to 4.23.1"), "{message}");
         assert_eq!(root.tree(&["certs"]), before, "nothing was written outside of what is mounted for it");

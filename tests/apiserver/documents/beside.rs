@@ -16,8 +16,7 @@ fn airgate_is_installed_beside_a_cluster_upgraded_and_taken_away() {
     // An address for this test alone, on which the ports of the page are free.
     let [_, _, _, _, _, a, b, c] = random().to_be_bytes();
     let host = format!("127.{}.{b}.{c}", a.clamp(1, 76));
-    for (variable, port) in
-        [("AIRGATE_LISTEN", 8443), ("AIRGATE_HEALTH_LISTEN", 8081), ("AIRGATE_ADMIN_LISTEN", 8080)]
+    for (variable, port) in [("AIRGATE_LISTEN", 8443), ("AIRGATE_HEALTH_LISTEN", 8081), ("AIRGATE_ADMIN_LISTEN", 8080)]
     {
         walk.set(variable, format!("{host}:{port}"));
     }

@@ -29,7 +29,8 @@ impl<'a> Pods<'a> {
     }
 
     fn object(&self, kind: &str, name: &str) -> Option<Value> {
-        let output = self.testbed.kubectl(["get", kind, name, "-n", self.namespace, "-o", "json", "--ignore-not-found"]);
+        let output =
+            self.testbed.kubectl(["get", kind, name, "-n", self.namespace, "-o", "json", "--ignore-not-found"]);
         let text = output.success();
         (!text.trim().is_empty()).then(|| serde_json::from_str(&text).expect("JSON from kubectl"))
     }
@@ -214,7 +215,8 @@ fn port_of(pod: &Value, port: &Value) -> u64 {
         return number;
     }
     let ports = pod["spec"]["containers"][0]["ports"].as_array().expect("ports");
-    let named = ports.iter().find(|known| known["name"] == *port).unwrap_or_else(|| panic!("no port {port} in the pod"));
+    let named =
+        ports.iter().find(|known| known["name"] == *port).unwrap_or_else(|| panic!("no port {port} in the pod"));
     named["containerPort"].as_u64().expect("a number")
 }
 

@@ -38,7 +38,9 @@ pub fn of_openshift(testbed: &Testbed) {
         fs::create_dir(&dir).expect("a directory for a certificate");
         let names = [format!("airgate.{NAMESPACE}.svc"), format!("airgate.{NAMESPACE}.svc.cluster.local")];
         self_signed::ensure(&dir, &names).expect("a certificate");
-        let file = |name: &str| format!("--{name}={}", dir.join(format!("tls.{}", if name == "key" { "key" } else { "crt" })).display());
+        let file = |name: &str| {
+            format!("--{name}={}", dir.join(format!("tls.{}", if name == "key" { "key" } else { "crt" })).display())
+        };
         testbed.kubectl(["create", "secret", "tls", &secret, "-n", NAMESPACE, &file("cert"), &file("key")]).success();
     }
     let ca = fs::read_to_string(dir.join("ca.crt")).expect("a CA");

@@ -56,6 +56,8 @@ fn a_cluster_is_freed_repaired_and_guarded_again() {
             ("curl -s http://127.0.0.1:8080/statusz", Then::NotRun("it goes through the forwarded port")),
             ("oc logs", Then::NotRun(by_kubelet)),
             ("oc get secret airgate-tls", Then::After(&renewed)),
+            // Denied, and so it says.
+            ("airgate check patch", Then::Exits(1)),
             // Nobody answers for that registry, and the answer says so.
             ("airgate release info", Then::Exits(1)),
         ],
