@@ -11,6 +11,8 @@ mod conditions;
 #[cfg(test)]
 mod crds;
 #[cfg(test)]
+mod documents;
+#[cfg(test)]
 mod edits;
 #[cfg(test)]
 mod forms;
@@ -62,6 +64,8 @@ mod rights;
 mod rollout;
 #[cfg(test)]
 mod server;
+#[cfg(test)]
+mod services;
 #[cfg(test)]
 mod shipped_policy;
 #[cfg(test)]
