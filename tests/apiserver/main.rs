@@ -11,6 +11,8 @@ mod conditions;
 #[cfg(test)]
 mod crds;
 #[cfg(test)]
+mod deploy;
+#[cfg(test)]
 mod edits;
 #[cfg(test)]
 mod forms;
