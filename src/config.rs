@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::certificates::Timing;
 use crate::facts::OnSite;
 use crate::files::read_named_text;
+use crate::manifests::Flavor;
 use crate::policies::{self, POLICIES};
 use crate::settings::{PolicySettings, Retain, ServerMode, Settings};
 
@@ -47,8 +49,15 @@ pub struct ConfigFile {
     pub namespace: Option<String>,
     /// Keep the webhook configuration `airgate` registered.
     pub register: bool,
+    /// By this URL instead of the Service `airgate`, where the server is not in the cluster.
+    pub register_url: Option<String>,
+    /// What injects the CA bundle into it: OpenShift's service CA (default), or cert-manager.
+    pub flavor: Flavor,
     /// Keep the serving certificate and its CA, in a Secret of the namespace.
     pub keep_certificates: bool,
+    /// Not in the file: tests cannot wait for years.
+    #[serde(skip)]
+    pub certificate_timing: Option<Timing>,
 }
 
 /// A configuration that must not be started with.

@@ -38,6 +38,7 @@ pub mod status;
 // The edges.
 pub mod cases;
 pub mod catalog;
+pub mod certificates;
 pub mod cli;
 pub mod config;
 pub mod events;
@@ -51,6 +52,7 @@ pub mod patrol;
 pub mod payload;
 pub mod projection;
 pub mod readiness;
+pub mod register;
 pub mod registry;
 pub mod saved;
 pub mod serve;

@@ -4,6 +4,7 @@
 //! skipped. Strict about what a verdict rests on: a wrong type or a key that occurs twice is an error.
 //! Strings are borrowed from the body wherever JSON allows it.
 
+pub mod api_server;
 pub mod catalog;
 pub mod cluster_version;
 pub mod crd;

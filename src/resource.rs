@@ -207,6 +207,19 @@ pub static CLUSTER_CATALOGS: Resource = Resource {
     label: None,
 };
 
+/// Whose TLS security profile the server follows. No verdict rests on it, so it is in no snapshot.
+pub static API_SERVERS: Resource = Resource {
+    kind: "APIServer",
+    plural: "apiservers",
+    group: "config.openshift.io",
+    versions: &["v1"],
+    short: &[],
+    singleton: Some(crate::objects::api_server::NAME),
+    metadata_only: false,
+    namespace: None,
+    label: None,
+};
+
 pub static ALL: [&Resource; 14] = [
     &CLUSTER_VERSIONS,
     &INTERNAL_RELEASE_IMAGES,

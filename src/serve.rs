@@ -4,19 +4,23 @@
 //! cluster would be worse than one that restarts.
 
 mod guard;
+mod registration;
+mod tls;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use jiff::Timestamp;
+use serde_json::json;
 use tokio::sync::mpsc;
 
+use crate::certificates::Kept;
 use crate::config::ConfigFile;
 use crate::events::{Events, Recorder};
 use crate::facts::Facts;
+use crate::fetch::status::Counts;
 use crate::fetch::{self, Lookups};
 use crate::http::server::{Addresses, Bound, Parts, ServerSettings};
 use crate::http::tasks::Tasks;
@@ -24,8 +28,9 @@ use crate::inputs;
 use crate::metrics::Metrics;
 use crate::patrol::Patrol;
 use crate::readiness::Readiness;
+use crate::settings::ServerMode;
 use crate::shutdown::Signal;
-use crate::tls::{self, MinVersion, TlsSettings, self_signed};
+use crate::tls::{LiveProfile, Source, TlsSettings};
 use crate::watch::{self, Timing};
 use guard::{Guard, LiveReads};
 
@@ -40,6 +45,9 @@ pub struct Server {
     readiness: Readiness,
     facts: Facts,
     patrol: Patrol,
+    kept: Option<Kept>,
+    /// What keeps the webhook configuration shows; `None` where nobody does.
+    registration: Option<registration::Shown>,
     tasks: Tasks,
 }
 
@@ -47,14 +55,19 @@ impl Server {
     /// # Errors
     /// The configuration names no TLS or no cluster, a port is taken, a certificate cannot be used.
     pub async fn bind(config: &ConfigFile) -> Result<Self> {
-        tls::install_provider();
+        crate::tls::install_provider();
         let metrics = Metrics::new();
         let readiness = Readiness::new();
         let mut tasks = Tasks::new();
-        let bound = Bound::bind(server_settings(config)?, metrics.clone()).await?;
+        let (source, kept) = tls::source(config, &metrics, &mut tasks).await?;
+        let settings = server_settings(config, source)?;
+        let profile = settings.tls.profile.clone();
+        let bound = Bound::bind(settings, metrics.clone()).await?;
         let (facts, recorder, lookups) = facts(config, &readiness, &metrics, &mut tasks).await?;
+        observe(config.settings().mode, &readiness, &facts, &metrics);
         // The first random bytes of a process cost tens of milliseconds: not in the first handshake.
-        tls::warm_up();
+        crate::tls::warm_up();
+        follow_profile(&facts, profile, &mut tasks);
         let events = Events::new(&metrics, recorder.as_ref());
         if let Some(recorder) = recorder {
             tasks.spawn("the Event recorder", recorder.run());
@@ -70,7 +83,10 @@ impl Server {
             lookups: lookups.clone(),
             inputs: inputs::Cache::default(),
         };
-        Ok(Self { bound, admit, readiness, facts, patrol, tasks })
+        let of_keeper = kept.clone();
+        let registration =
+            registration::start(config, bound.tls(), of_keeper, &readiness, &admit.metrics, &mut tasks).await?;
+        Ok(Self { bound, admit, readiness, facts, patrol, kept, registration, tasks })
     }
 
     #[must_use]
@@ -83,7 +99,7 @@ impl Server {
     /// # Errors
     /// A task ended without which nothing works, or a second signal came.
     pub async fn run(self, signals: mpsc::Receiver<Signal>) -> Result<()> {
-        let Self { bound, admit, readiness, facts, patrol, tasks } = self;
+        let Self { bound, admit, readiness, facts, patrol, kept, registration, tasks } = self;
         let addresses = bound.addresses();
         tracing::info!(webhook = %addresses.webhook, health = %addresses.health, admin = %addresses.admin, "listening");
         let settings = serde_json::to_value(&admit.settings)?;
@@ -92,6 +108,8 @@ impl Server {
             let mut status = facts.status(Timestamp::now());
             status["settings"] = settings.clone();
             status["audit"] = patrol.status();
+            status["certificateKeeper"] = json!(kept.as_ref().map(|kept| (*kept.status()).clone()));
+            status["registration"] = json!(registration.as_ref().map(|shown| registration::json(shown)));
             status["lookups"] = lookups.as_ref().map(|lookups| lookups.status()).into();
             status
         });
@@ -108,6 +126,8 @@ async fn facts(
     tasks: &mut Tasks,
 ) -> Result<(Facts, Option<Recorder>, Option<Lookups>)> {
     let (facts, recorder, lookups) = if let Some(state) = &config.state {
+        // Nothing is looked up without a cluster; the metrics are the same ones.
+        metrics.register(|registry| Counts::default().register(registry));
         (Facts::from_state(state.clone(), config.on_site()), None, None)
     } else {
         let client = watch::connect(config.kubeconfig.as_deref()).await?;
@@ -141,22 +161,28 @@ async fn facts(
     Ok((facts, recorder, lookups))
 }
 
-fn server_settings(config: &ConfigFile) -> Result<ServerSettings> {
-    let dir: PathBuf = match (&config.tls_dir, &config.self_signed) {
-        (None, None) => bail!(
-            "no certificate: give --tls-dir DIR with tls.crt and tls.key, or --self-signed DIR to have them made; airgate never serves plain HTTP"
-        ),
-        (Some(dir), _) => dir.clone(),
-        (None, Some(dir)) => {
-            self_signed::ensure(dir, &[])?;
-            dir.clone()
-        }
-    };
-    let mut settings = ServerSettings::new(TlsSettings {
-        dir,
-        client_ca: config.client_ca.clone(),
-        min_version: MinVersion::default(),
-    });
+/// What of the whole process an alert can rest on.
+fn observe(mode: ServerMode, readiness: &Readiness, facts: &Facts, metrics: &Metrics) {
+    let readiness = readiness.clone();
+    let help = "1 while reviews may be sent here, 0 while /readyz says what is missing";
+    metrics.observe("ready", help, move || readiness.is_ready().into());
+    let modes = [("enforce", ServerMode::Enforce), ("audit", ServerMode::Audit)];
+    let help = "1 for the mode that the server is in, 0 for the other";
+    let of_mode = move || modes.map(|(name, other)| (name, (other == mode).into())).to_vec();
+    metrics.observe_each("mode", help, "mode", of_mode);
+    facts.observe(metrics);
+}
+
+/// What files say of TLS is not followed live: there is nobody to watch.
+fn follow_profile(facts: &Facts, profile: LiveProfile, tasks: &mut Tasks) {
+    if facts.watches().is_some() {
+        let facts = facts.clone();
+        tasks.spawn("the TLS profile", async move { match tls::follow(facts, profile).await {} });
+    }
+}
+
+fn server_settings(config: &ConfigFile, source: Source) -> Result<ServerSettings> {
+    let mut settings = ServerSettings::new(TlsSettings::new(source, config.client_ca.clone()));
     let ports = [
         ("listen", &config.listen, &mut settings.listen),
         ("health-listen", &config.health_listen, &mut settings.health_listen),

@@ -1,42 +1,98 @@
 //! How we speak TLS: a pure function from settings and a key pair to a [`ServerConfig`].
 //!
 //! TLS 1.2 and 1.3 by aws-lc-rs with X25519MLKEM768 preferred, HTTP/2 and HTTP/1.1 by ALPN, and, where a
-//! client CA is given, only clients that it vouches for. What changes at run time (the pair, the client CA)
-//! changes by building a new configuration and swapping it as a whole, see [`reload`].
+//! client CA is given, only clients that it vouches for. What changes at run time (the pair, the client CA,
+//! the cluster's TLS profile) changes by building a new configuration and swapping it as a whole, see [`reload`].
 
 pub mod keypair;
 pub mod listener;
+mod probe;
+pub mod profile;
 pub mod reload;
 pub mod self_signed;
+pub mod vouch;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+
+use arc_swap::ArcSwap;
 
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::server::WebPkiClientVerifier;
+use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::SingleCertAndKey;
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion, version};
+use tokio::sync::watch;
 
-use keypair::KeyPair;
+use keypair::{KeyPair, Raw};
+use profile::{Followed, Parameters};
 
 /// The oldest protocol version that is spoken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub enum MinVersion {
     #[default]
+    #[serde(rename = "TLS 1.2")]
     Tls12,
+    #[serde(rename = "TLS 1.3")]
     Tls13,
 }
 
-/// Where the files are, and what is not in them.
+/// Where the serving certificate and its key come from.
+#[derive(Debug, Clone)]
+pub enum Source {
+    /// It holds `tls.crt` and `tls.key`.
+    Directory(PathBuf),
+    /// The certificate keeper, which publishes what is stored; `None` before there is a pair.
+    Kept { name: String, pair: watch::Receiver<Option<Arc<Raw>>> },
+}
+
+/// What is negotiated from now on; clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct LiveProfile(Arc<ArcSwap<Followed>>);
+
+impl LiveProfile {
+    #[must_use]
+    pub fn get(&self) -> Arc<Followed> {
+        self.0.load_full()
+    }
+
+    /// Whether it is another one than before.
+    pub fn set(&self, followed: Followed) -> bool {
+        let changed = *self.0.load_full() != followed;
+        if changed {
+            self.0.store(Arc::new(followed));
+        }
+        changed
+    }
+}
+
+/// Everything that a configuration is made of.
 #[derive(Debug, Clone)]
 pub struct TlsSettings {
-    /// Holds `tls.crt` and `tls.key`.
-    pub dir: PathBuf,
+    pub source: Source,
     /// Certificates of the only CAs whose clients may call. `None`: anybody may.
     pub client_ca: Option<PathBuf>,
-    pub min_version: MinVersion,
+    pub profile: LiveProfile,
+}
+
+impl TlsSettings {
+    #[must_use]
+    pub fn new(source: Source, client_ca: Option<PathBuf>) -> Self {
+        Self { source, client_ca, profile: LiveProfile::default() }
+    }
+}
+
+impl Source {
+    /// As messages name it, in the place of a directory.
+    #[must_use]
+    pub fn name(&self) -> PathBuf {
+        match self {
+            Self::Directory(dir) => dir.clone(),
+            Self::Kept { name, .. } => name.into(),
+        }
+    }
 }
 
 /// A configuration that rustls would not build from files that are each in order.
@@ -80,11 +136,11 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
 /// When the client CA is of no use.
 pub fn server_config(
     settings: &TlsSettings,
+    parameters: &Parameters,
     pair: &KeyPair,
     client_ca: Option<&[u8]>,
 ) -> Result<ServerConfig, TlsError> {
-    let builder =
-        ServerConfig::builder_with_provider(provider()).with_protocol_versions(versions(settings.min_version))?;
+    let builder = server_parts(parameters)?;
     let builder = match (&settings.client_ca, client_ca) {
         (Some(file), Some(pem)) => {
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(client_roots(file, pem)?), provider())
@@ -99,6 +155,33 @@ pub fn server_config(
     let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(pair.certified_key())));
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
+}
+
+/// A configuration that has no certificate yet: every handshake fails at once, and says why.
+///
+/// # Errors
+/// None that could occur with the defaults.
+pub(crate) fn without_certificate() -> Result<ServerConfig, TlsError> {
+    #[derive(Debug)]
+    struct NoneYet;
+    impl ResolvesServerCert for NoneYet {
+        fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<rustls::sign::CertifiedKey>> {
+            None
+        }
+    }
+    Ok(server_parts(&Parameters::default())?.with_no_client_auth().with_cert_resolver(Arc::new(NoneYet)))
+}
+
+/// The provider cut down to these parameters, and the versions.
+pub(crate) fn server_parts(
+    parameters: &Parameters,
+) -> Result<rustls::ConfigBuilder<ServerConfig, rustls::WantsVerifier>, rustls::Error> {
+    let provider = CryptoProvider {
+        cipher_suites: parameters.cipher_suites.iter().filter_map(|name| profile::suite(name)).collect(),
+        kx_groups: parameters.groups.iter().filter_map(|name| profile::group(name)).collect(),
+        ..aws_lc_rs::default_provider()
+    };
+    ServerConfig::builder_with_provider(Arc::new(provider)).with_protocol_versions(versions(parameters.min_version))
 }
 
 fn versions(min: MinVersion) -> &'static [&'static SupportedProtocolVersion] {

@@ -21,12 +21,14 @@ use arc_swap::ArcSwap;
 use kube::Client;
 use tokio::task::JoinSet;
 
+pub(crate) use api::cause;
 pub use client::{ConnectError, connect};
 pub use live::{LiveFacts, get, live_read, read_once, save};
 pub use status::{State, WatchStatus};
 pub use write::{WriteError, annotate};
 
-use crate::cluster::Snapshot;
+use crate::cluster::{Fact, Snapshot};
+use crate::objects::api_server::ApiServer;
 use kind::Kind;
 use task::Task;
 
@@ -67,6 +69,7 @@ impl Default for Timing {
 #[derive(Clone, Debug)]
 pub struct Watches {
     snapshot: Arc<ArcSwap<Snapshot>>,
+    api_server: Arc<ArcSwap<Fact<ApiServer<'static>>>>,
     statuses: Vec<Arc<ArcSwap<WatchStatus>>>,
 }
 
@@ -79,7 +82,12 @@ impl Watches {
     #[must_use]
     pub fn start(client: &Client, timing: Timing) -> (Self, WatchTasks) {
         let nothing = Snapshot::nothing("the API server has not been read yet");
-        let mut watches = Self { snapshot: Arc::new(ArcSwap::from_pointee(nothing)), statuses: vec![] };
+        let no_profile = Fact::unknown("the API server has not been read yet", "wait until airgate is ready");
+        let mut watches = Self {
+            snapshot: Arc::new(ArcSwap::from_pointee(nothing)),
+            api_server: Arc::new(ArcSwap::from_pointee(no_profile)),
+            statuses: vec![],
+        };
         let mut tasks = JoinSet::new();
         watches.spawn(&mut tasks, client, timing, kind::cluster_version());
         watches.spawn(&mut tasks, client, timing, kind::internal_release_image());
@@ -96,6 +104,8 @@ impl Watches {
         watches.spawn(&mut tasks, client, timing, kind::control_plane_nodes());
         watches.spawn(&mut tasks, client, timing, kind::catalog_sources());
         watches.spawn(&mut tasks, client, timing, kind::cluster_catalogs());
+        let of_tls = watches.api_server.clone();
+        watches.spawn_into(of_tls, &mut tasks, client, timing, kind::api_server());
         (watches, WatchTasks(tasks))
     }
 
@@ -103,15 +113,35 @@ impl Watches {
     where
         T: Clone + Send + Sync + 'static,
     {
+        self.spawn_into(self.snapshot.clone(), tasks, client, timing, kind);
+    }
+
+    fn spawn_into<T, S>(
+        &mut self,
+        place: Arc<ArcSwap<S>>,
+        tasks: &mut JoinSet<()>,
+        client: &Client,
+        timing: Timing,
+        kind: Kind<T, S>,
+    ) where
+        T: Clone + Send + Sync + 'static,
+        S: Clone + Send + Sync + 'static,
+    {
         let status = Arc::new(ArcSwap::from_pointee(WatchStatus::new(kind.resource)));
         self.statuses.push(status.clone());
-        let task = Task::new(kind, client.clone(), timing, self.snapshot.clone(), status);
+        let task = Task::new(kind, client.clone(), timing, place, status);
         tasks.spawn(task.run());
     }
 
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
+    }
+
+    /// The APIServer `cluster`, which says what TLS is to be like.
+    #[must_use]
+    pub fn api_server(&self) -> Arc<Fact<ApiServer<'static>>> {
+        self.api_server.load_full()
     }
 
     /// Diagnostics of each watch, for `/statusz` and metrics.

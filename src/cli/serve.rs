@@ -5,13 +5,15 @@ use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
-use clap::Args;
+use anyhow::{Result, anyhow, bail};
+use clap::{Args, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
 use super::output::note;
-use super::source::{SourceArgs, environment, one_of, path_from_environment};
+use super::source::{SourceArgs, environment, path_from_environment};
+use crate::certificates::Timing;
 use crate::config::ConfigFile;
+use crate::manifests::Flavor;
 use crate::serve::Server;
 use crate::shutdown;
 
@@ -49,9 +51,17 @@ pub struct ServeArgs {
     /// Keep the webhook configuration airgate registered, once ready [env: AIRGATE_REGISTER=true]
     #[arg(long)]
     register: bool,
+    /// The same by this URL instead of the Service airgate, for a server beside the cluster [env: AIRGATE_REGISTER_URL]
+    #[arg(long, value_name = "URL")]
+    register_url: Option<String>,
+    /// Who injects the CA bundle: openshift's service CA or, with kubernetes, cert-manager [default: openshift] [env: AIRGATE_FLAVOR]
+    #[arg(long, value_enum)]
+    flavor: Option<Flavor>,
     /// Make and renew the serving certificate and its CA, in the Secret airgate-tls [env: AIRGATE_KEEP_CERTIFICATES=true]
     #[arg(long)]
     keep_certificates: bool,
+    #[arg(long, hide = true)]
+    certificate_timing: Option<Timing>,
 }
 
 impl ServeArgs {
@@ -63,18 +73,47 @@ impl ServeArgs {
         fill(&self.listen, "AIRGATE_LISTEN", &mut config.listen);
         fill(&self.health_listen, "AIRGATE_HEALTH_LISTEN", &mut config.health_listen);
         fill(&self.admin_listen, "AIRGATE_ADMIN_LISTEN", &mut config.admin_listen);
-        let flags = (self.tls_dir.clone(), self.self_signed.clone());
-        (config.tls_dir, config.self_signed) =
-            one_of(("tls-dir", "self-signed"), flags, (config.tls_dir.take(), config.self_signed.take()))?;
+        self.certificate(&mut config)?;
         config.cache_dir =
             self.cache_dir.clone().or_else(|| path_from_environment("AIRGATE_CACHE_DIR")).or(config.cache_dir);
         config.client_ca =
             self.client_ca.clone().or_else(|| path_from_environment("AIRGATE_CLIENT_CA")).or(config.client_ca);
         fill(&self.namespace, "AIRGATE_NAMESPACE", &mut config.namespace);
+        fill(&self.register_url, "AIRGATE_REGISTER_URL", &mut config.register_url);
+        config.flavor = match (self.flavor, environment("AIRGATE_FLAVOR")) {
+            (Some(flavor), _) => flavor,
+            (None, Some(text)) => Flavor::from_str(&text, false)
+                .map_err(|_| anyhow!("AIRGATE_FLAVOR={text}: it must be openshift or kubernetes"))?,
+            (None, None) => config.flavor,
+        };
         config.register = self.register || switch("AIRGATE_REGISTER")?.unwrap_or(config.register);
-        config.keep_certificates =
-            self.keep_certificates || switch("AIRGATE_KEEP_CERTIFICATES")?.unwrap_or(config.keep_certificates);
+        config.certificate_timing = self.certificate_timing;
         Ok(config)
+    }
+
+    /// Where the certificate comes from: the first level that says it decides, and says it once.
+    fn certificate(&self, config: &mut ConfigFile) -> Result<()> {
+        let kept = switch("AIRGATE_KEEP_CERTIFICATES")?.unwrap_or_default();
+        let flags = (self.tls_dir.clone(), self.self_signed.clone(), self.keep_certificates);
+        let variables = (path_from_environment("AIRGATE_TLS_DIR"), path_from_environment("AIRGATE_SELF_SIGNED"), kept);
+        let file = (config.tls_dir.take(), config.self_signed.take(), config.keep_certificates);
+        let levels = [
+            ("--tls-dir, --self-signed and --keep-certificates", flags),
+            ("AIRGATE_TLS_DIR, AIRGATE_SELF_SIGNED and AIRGATE_KEEP_CERTIFICATES", variables),
+            ("the keys tlsDir, selfSigned and keepCertificates in the config file", file),
+        ];
+        for (which, (tls_dir, self_signed, keep)) in levels {
+            match usize::from(tls_dir.is_some()) + usize::from(self_signed.is_some()) + usize::from(keep) {
+                0 => {}
+                1 => {
+                    (config.tls_dir, config.self_signed, config.keep_certificates) = (tls_dir, self_signed, keep);
+                    return Ok(());
+                }
+                _ => bail!("{which} exclude each other: give one of them"),
+            }
+        }
+        config.keep_certificates = false;
+        Ok(())
     }
 }
 

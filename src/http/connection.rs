@@ -15,6 +15,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::{ProtocolVersion, ServerConnection};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -26,8 +27,9 @@ use super::activity::{Activity, Observed, Room};
 use super::limits::Limits;
 use super::shares::{Peer, Shares};
 use super::text;
-use crate::metrics::{ConnectionEnd, Metrics};
+use crate::metrics::{ConnectionEnd, Metrics, TlsVersion};
 use crate::shutdown::{Phase, Shutdown};
+use crate::tls::profile::group_name;
 use crate::tls::reload::LiveTls;
 
 const H2_WINDOW: u32 = 1 << 20;
@@ -79,6 +81,7 @@ impl Port {
                 match shaken {
                     Ok(Ok(stream)) => {
                         activity.open();
+                        self.count_handshake(stream.get_ref().1);
                         if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
                             self.http2(stream, peer, activity, shutdown).await
                         } else {
@@ -96,6 +99,16 @@ impl Port {
         };
         tracing::debug!(port = self.name, end = end.as_str(), "connection ended");
         self.metrics.connection_ended(self.name, end);
+    }
+
+    fn count_handshake(&self, connection: &ServerConnection) {
+        let version = match connection.protocol_version() {
+            Some(ProtocolVersion::TLSv1_2) => TlsVersion::Tls12,
+            Some(ProtocolVersion::TLSv1_3) => TlsVersion::Tls13,
+            _ => TlsVersion::Other,
+        };
+        let group = connection.negotiated_key_exchange_group().and_then(group_name);
+        self.metrics.handshake(version, group.unwrap_or("other"));
     }
 
     async fn http1(

@@ -107,6 +107,11 @@ impl Bound {
         })
     }
 
+    /// What is served with, for whoever must know whether a CA vouches for it.
+    pub fn tls(&self) -> LiveTls {
+        self.reloader.live()
+    }
+
     pub fn addresses(&self) -> Addresses {
         Addresses {
             webhook: self.webhook.local_addr(),
@@ -121,10 +126,11 @@ impl Bound {
 /// # Errors
 /// When a task without which nothing works has ended, or on a second signal.
 pub async fn run<A: Admit>(bound: Bound, parts: Parts<A>) -> Result<(), ServerError> {
-    let Bound { webhook, health: health_listener, admin: admin_listener, reloader, settings, metrics } = bound;
+    let Bound { webhook, health: health_listener, admin: admin_listener, mut reloader, settings, metrics } = bound;
     let Parts { admit, readiness, statusz, mut tasks, signals } = parts;
     let (limits, drain, live) = (settings.limits, settings.drain, reloader.live());
     let (controller, shutdown) = shutdown::channel();
+    reloader.guard(readiness.condition("certificate", "the certificate that is served to be the one that is stored"));
 
     let port = |name, router: Router, tls: Option<LiveTls>, limits: Limits| {
         let slots = Arc::new(Semaphore::new(limits.connections.min(Semaphore::MAX_PERMITS)));

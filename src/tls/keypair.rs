@@ -116,7 +116,7 @@ impl Leaf {
         };
         let names = parsed.subject_alternative_name().map_err(|error| bad(error.to_string()))?;
         Ok(Self {
-            fingerprint: hex(digest(&SHA256, certificate).as_ref()),
+            fingerprint: fingerprint(certificate),
             serial: parsed.raw_serial_as_string(),
             names: names.map(|names| names.value.general_names.iter().filter_map(name).collect()).unwrap_or_default(),
             not_before: time(parsed.validity().not_before)?,
@@ -126,6 +126,11 @@ impl Leaf {
 }
 
 impl Raw {
+    #[must_use]
+    pub fn new(certificate: Vec<u8>, key: Vec<u8>) -> Self {
+        Self { certificate, key }
+    }
+
     /// Both files, of one generation but not checked.
     ///
     /// # Errors
@@ -208,6 +213,11 @@ pub(crate) fn read_bounded(file: &Path) -> Result<Vec<u8>, KeyPairError> {
         io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidInput => KeyPairError::NotAFile { file: file.to_owned() },
         _ => KeyPairError::Unreadable { file: file.to_owned(), source },
     })
+}
+
+/// SHA-256 of a certificate, lower-case hex.
+pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> String {
+    hex(&sha256(certificate))
 }
 
 pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {

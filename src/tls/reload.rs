@@ -1,6 +1,6 @@
-//! Takes a changed certificate into use without a restart.
+//! Takes a changed certificate, client CA or TLS profile into use without a restart.
 //!
-//! The files are read once a second and compared by content: a kubelet that moves a symlink, a `cp` over the
+//! The files (or what the certificate keeper published) are read once a second and compared by content: a kubelet that moves a symlink, a `cp` over the
 //! file and a file system whose time stamps are coarse all look the same, and no event can be missed. A new
 //! generation is checked as a whole (pair, client CA, configuration) before it is swapped in for new
 //! connections; one that is not in order changes nothing but the [`TlsStatus`]. Nothing here ever ends the
@@ -15,8 +15,10 @@ use jiff::Timestamp;
 use rustls::ServerConfig;
 
 use super::keypair::{self, KeyPair, KeyPairError, Leaf, Raw};
-use super::{TlsError, TlsSettings, server_config};
+use super::profile::Followed;
+use super::{Source, TlsError, TlsSettings, probe, server_config, without_certificate};
 use crate::metrics::Metrics;
+use crate::readiness::Condition;
 
 /// How often the files are looked at, unless a test is in a hurry.
 pub const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -28,6 +30,8 @@ pub enum LoadError {
     Pair(#[from] KeyPairError),
     #[error(transparent)]
     Tls(#[from] TlsError),
+    #[error("{0} holds no certificate yet")]
+    NotYet(String),
     #[error("the task that reads the certificate files was cancelled")]
     Cancelled,
 }
@@ -36,11 +40,16 @@ pub enum LoadError {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TlsStatus {
+    /// The directory, or the Secret that airgate keeps.
+    pub from: String,
+    /// `None` before there is a first one.
     #[serde(flatten)]
-    pub leaf: Leaf,
+    pub leaf: Option<Leaf>,
     pub loaded_at: Timestamp,
-    /// 1 for the pair of the start, one more for each change.
+    /// 1 for the first pair, one more for each change, of the client CA and the TLS profile too.
     pub generation: u64,
+    /// What is negotiated.
+    pub tls: Followed,
     /// Why the files that are in place now are not in use.
     pub error: Option<String>,
     pub error_since: Option<Timestamp>,
@@ -62,6 +71,8 @@ pub struct Reloader {
     in_use: Content,
     /// The content looked at last, whether it was any good or not: judged and reported once.
     seen: Content,
+    /// Of readiness: what is served is what is stored.
+    condition: Option<Condition>,
 }
 
 /// Identifies the content of all the files together.
@@ -71,9 +82,21 @@ struct Generation {
     content: Content,
     config: ServerConfig,
     leaf: Leaf,
+    followed: Followed,
+}
+
+impl TlsStatus {
+    fn new(settings: &TlsSettings, leaf: Option<Leaf>, generation: u64, tls: Followed) -> Self {
+        let from = settings.source.name().display().to_string();
+        Self { from, leaf, loaded_at: Timestamp::now(), generation, tls, error: None, error_since: None }
+    }
 }
 
 impl LiveTls {
+    fn new(config: ServerConfig, status: TlsStatus) -> Self {
+        Self { config: Arc::new(ArcSwap::from_pointee(config)), status: Arc::new(ArcSwap::from_pointee(status)) }
+    }
+
     pub fn config(&self) -> Arc<ServerConfig> {
         self.config.load_full()
     }
@@ -90,23 +113,48 @@ impl Reloader {
     /// When they are not.
     pub async fn start(settings: TlsSettings, metrics: Metrics) -> Result<Self, LoadError> {
         let settings = Arc::new(settings);
+        if let Source::Kept { name, pair } = &settings.source
+            && pair.borrow().is_none()
+        {
+            let not_yet = LoadError::NotYet(name.clone()).to_string();
+            let nothing = TlsStatus::new(&settings, None, 0, Followed::clone(&settings.profile.get()));
+            let status = TlsStatus { error: Some(not_yet), error_since: Some(nothing.loaded_at), ..nothing };
+            let live = LiveTls::new(without_certificate()?, status);
+            return Ok(Self { settings, live, metrics, in_use: [0; 32], seen: [0; 32], condition: None });
+        }
         let of_task = settings.clone();
         let first = tokio::task::spawn_blocking(move || {
             super::warm_up();
-            // `load` waits a moment for a pair that is just being written; from here on the next poll does.
-            KeyPair::load(&of_task.dir)?;
+            if let Source::Directory(dir) = &of_task.source {
+                // `load` waits a moment for a pair that is just being written; from here on the next poll does.
+                KeyPair::load(dir)?;
+            }
             Files::read(&of_task)?.check(&of_task)
         })
         .await
         .map_err(|_| LoadError::Cancelled)??;
-        let status =
-            TlsStatus { leaf: first.leaf, loaded_at: Timestamp::now(), generation: 1, error: None, error_since: None };
+        let status = TlsStatus::new(&settings, Some(first.leaf), 1, first.followed);
         report(&metrics, &status);
-        let live = LiveTls {
-            config: Arc::new(ArcSwap::from_pointee(first.config)),
-            status: Arc::new(ArcSwap::from_pointee(status)),
-        };
-        Ok(Self { settings, live, metrics, in_use: first.content, seen: first.content })
+        let live = LiveTls::new(first.config, status);
+        Ok(Self { settings, live, metrics, in_use: first.content, seen: first.content, condition: None })
+    }
+
+    /// Readiness waits on this from now on: not ready until what is served is what is stored.
+    pub fn guard(&mut self, condition: Condition) {
+        let served = self.served();
+        match (&self.live.status().leaf, &served) {
+            (Some(stored), Some(served)) if stored.fingerprint == *served => condition.fulfil(),
+            (None, _) => {
+                condition.wait_for(LoadError::NotYet(self.settings.source.name().display().to_string()).to_string())
+            }
+            (Some(stored), served) => condition.wait_for(differ(&stored.fingerprint, served.as_deref())),
+        }
+        self.condition = Some(condition);
+    }
+
+    /// The fingerprint of what a client is shown, by a handshake.
+    fn served(&self) -> Option<String> {
+        probe::shown(&self.live.config())
     }
 
     pub fn live(&self) -> LiveTls {
@@ -138,6 +186,7 @@ impl Reloader {
             Ok((content, None)) if content == self.in_use => {
                 self.seen = content;
                 self.clear_error();
+                self.name_profile();
             }
             // The bad files of the last time, still there and already reported.
             Ok((_, None)) => {}
@@ -159,96 +208,139 @@ impl Reloader {
 
     fn take(&mut self, new: Generation) {
         let before = self.live.status();
-        let status = TlsStatus {
-            leaf: new.leaf,
-            loaded_at: Timestamp::now(),
-            generation: before.generation + 1,
-            error: None,
-            error_since: None,
-        };
+        let stored = new.leaf.fingerprint.clone();
+        let status = TlsStatus::new(&self.settings, Some(new.leaf), before.generation + 1, new.followed);
+        if let Some(condition) = &self.condition {
+            condition.wait_for(differ(&stored, before.leaf.as_ref().map(|leaf| &*leaf.fingerprint)));
+        }
         // A whole new configuration also forgets the sessions of the old one: nobody resumes past a client
         // CA that was taken away.
         self.live.config.store(Arc::new(new.config));
         self.in_use = new.content;
-        self.metrics.tls_reloads.inc();
+        if before.leaf.is_some() {
+            self.metrics.tls_reloads.inc();
+        }
         report(&self.metrics, &status);
         self.live.status.store(Arc::new(status));
+        if let Some(condition) = &self.condition {
+            match self.served() {
+                Some(served) if served == stored => condition.fulfil(),
+                served => condition.wait_for(differ(&stored, served.as_deref())),
+            }
+        }
     }
 
+    /// What is in use stays in use, and keeps the server ready: a bad Secret reaches every replica at once.
     fn refuse(&self, error: &LoadError) {
         let before = self.live.status();
         let text = error.to_string();
         if before.error.as_ref() == Some(&text) {
             return;
         }
-        self.metrics.tls_reload_failures.inc();
-        tracing::error!(
-            error = text,
-            in_use = before.leaf.fingerprint,
-            "changed certificate files refused, the certificate before stays in use"
-        );
         let now = Timestamp::now();
         let error_since = before.error_since.or(Some(now));
+        match &before.leaf {
+            // Still nothing there is no refusal.
+            None if matches!(error, LoadError::NotYet(_)) => {}
+            None => {
+                self.metrics.tls_reload_failures.inc();
+                self.metrics.certificate_refused.set(1);
+                tracing::error!(error = text, "the certificate that is stored cannot be served with");
+            }
+            Some(leaf) => {
+                self.metrics.tls_reload_failures.inc();
+                self.metrics.certificate_refused.set(1);
+                tracing::error!(
+                    error = text,
+                    in_use = leaf.fingerprint,
+                    "changed certificate files refused, the certificate before stays in use"
+                );
+            }
+        }
+        if let (None, Some(condition)) = (&before.leaf, &self.condition) {
+            condition.wait_for(&*text);
+        }
         self.live.status.store(Arc::new(TlsStatus { error: Some(text), error_since, ..(*before).clone() }));
+    }
+
+    /// Another reason for the same parameters is no other configuration.
+    fn name_profile(&self) {
+        let (before, tls) = (self.live.status(), self.settings.profile.get());
+        if before.tls != *tls {
+            self.live.status.store(Arc::new(TlsStatus { tls: Followed::clone(&tls), ..(*before).clone() }));
+        }
     }
 
     fn clear_error(&self) {
         let before = self.live.status();
-        if before.error.is_some() {
+        if before.error.is_some() && before.leaf.is_some() {
             tracing::info!("the certificate files are those in use again");
+            self.metrics.certificate_refused.set(0);
             self.live.status.store(Arc::new(TlsStatus { error: None, error_since: None, ..(*before).clone() }));
         }
     }
 }
 
+fn differ(stored: &str, served: Option<&str>) -> String {
+    let served = served.unwrap_or("none");
+    format!("the certificate that is served (SHA-256 {served}) to be the one that is stored ({stored})")
+}
+
 fn report(metrics: &Metrics, status: &TlsStatus) {
-    metrics.certificate_not_after.set(status.leaf.not_after.as_second());
-    let Leaf { fingerprint, not_after, .. } = &status.leaf;
-    let generation = status.generation;
-    if status.leaf.is_expired(status.loaded_at) {
+    let Some(Leaf { fingerprint, not_after, .. }) = &status.leaf else { return };
+    metrics.certificate_not_after.set(not_after.as_second());
+    metrics.certificate_refused.set(0);
+    let (generation, tls) = (status.generation, &status.tls.profile);
+    if *not_after < status.loaded_at {
         tracing::warn!(%fingerprint, %not_after, generation, "serving with an expired certificate: clients will refuse it, renew it");
     } else {
-        tracing::info!(%fingerprint, %not_after, generation, "serving certificate in use");
+        tracing::info!(%fingerprint, %not_after, generation, tls, "serving certificate in use");
     }
 }
 
 /// Everything that the configuration is made of, as it lies on disk.
 struct Files {
-    pair: Raw,
+    pair: Arc<Raw>,
     client_ca: Option<Vec<u8>>,
+    /// Not from a file, but it makes a new configuration as those do.
+    followed: Arc<Followed>,
 }
 
 impl Files {
     fn read(settings: &TlsSettings) -> Result<Self, LoadError> {
-        Ok(Self {
-            pair: Raw::read(&settings.dir)?,
-            client_ca: settings.client_ca.as_deref().map(keypair::read_bounded).transpose()?,
-        })
+        let pair = match &settings.source {
+            Source::Directory(dir) => Arc::new(Raw::read(dir)?),
+            Source::Kept { name, pair } => pair.borrow().clone().ok_or_else(|| LoadError::NotYet(name.clone()))?,
+        };
+        let client_ca = settings.client_ca.as_deref().map(keypair::read_bounded).transpose()?;
+        Ok(Self { pair, client_ca, followed: settings.profile.get() })
     }
 
     fn content(&self) -> Content {
         let mut bytes = self.pair.digest().to_vec();
-        bytes.extend_from_slice(self.client_ca.as_deref().unwrap_or_default());
+        bytes.extend_from_slice(&keypair::sha256(self.client_ca.as_deref().unwrap_or_default()));
+        bytes.extend_from_slice(format!("{:?}", self.followed.parameters).as_bytes());
         keypair::sha256(&bytes)
     }
 
     fn check(&self, settings: &TlsSettings) -> Result<Generation, LoadError> {
-        let pair = self.pair.parse(&settings.dir)?;
-        let config = server_config(settings, &pair, self.client_ca.as_deref())?;
-        Ok(Generation { content: self.content(), config, leaf: pair.leaf().clone() })
+        let pair = self.pair.parse(&settings.source.name())?;
+        let config = server_config(settings, &self.followed.parameters, &pair, self.client_ca.as_deref())?;
+        let (leaf, followed) = (pair.leaf().clone(), Followed::clone(&self.followed));
+        Ok(Generation { content: self.content(), config, leaf, followed })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::{MinVersion, self_signed};
+    use crate::tls::self_signed;
     use std::fs;
     use std::path::Path;
 
     async fn started(dir: &Path) -> Reloader {
         self_signed::ensure(dir, &[]).unwrap();
-        let settings = TlsSettings { dir: dir.to_owned(), client_ca: None, min_version: MinVersion::default() };
+        let settings = TlsSettings::new(Source::Directory(dir.to_owned()), None);
         Reloader::start(settings, Metrics::new()).await.unwrap()
     }
 
@@ -288,8 +380,9 @@ mod tests {
         reloader.poll().await;
         let status = live.status();
         assert_eq!((status.generation, &status.error), (2, &None));
-        assert_ne!(status.leaf.fingerprint, first.leaf.fingerprint);
-        assert_eq!(reloader.metrics.certificate_not_after.get(), status.leaf.not_after.as_second());
+        let (leaf, first) = (status.leaf.as_ref().unwrap(), first.leaf.as_ref().unwrap());
+        assert_ne!(leaf.fingerprint, first.fingerprint);
+        assert_eq!(reloader.metrics.certificate_not_after.get(), leaf.not_after.as_second());
     }
 
     #[tokio::test]
@@ -301,8 +394,7 @@ mod tests {
             if let Some(content) = content {
                 fs::write(&file, content).unwrap();
             }
-            let settings =
-                TlsSettings { dir: dir.path().to_owned(), client_ca: Some(file), min_version: MinVersion::default() };
+            let settings = TlsSettings::new(Source::Directory(dir.path().to_owned()), Some(file));
             let text = Reloader::start(settings, Metrics::new()).await.unwrap_err().to_string();
             assert!(text.contains(expected) && text.contains("client-ca.crt"), "{text}");
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cluster::{Fact, Snapshot};
+use crate::objects::api_server::ApiServer;
 use crate::objects::catalog::{CatalogSource, ClusterCatalog};
 use crate::objects::cluster_version::ClusterVersion;
 use crate::objects::internal_release_image::{InternalReleaseImage, MachineConfigNode};
@@ -17,11 +18,20 @@ use crate::resource::{self, Resource};
 /// The projections of a resource by name.
 pub(super) type Objects<T> = BTreeMap<String, T>;
 
-/// One resource to watch, kept as `T`.
-pub(super) struct Kind<T> {
+/// One resource to watch, kept as `T` in an `S`.
+pub(super) struct Kind<T, S = Snapshot> {
     pub resource: &'static Resource,
     pub project: fn(&str) -> Result<T, String>,
-    pub put: fn(&mut Snapshot, Fact<&Objects<T>>),
+    pub put: fn(&mut S, Fact<&Objects<T>>),
+}
+
+/// No verdict rests on it: it is of the server's own TLS, and no part of the snapshot.
+pub(super) fn api_server() -> Kind<ApiServer<'static>, Fact<ApiServer<'static>>> {
+    Kind {
+        resource: &resource::API_SERVERS,
+        project: |text| from_text::<ApiServer<'_>>(text),
+        put: |kept, fact| *kept = single(fact, &resource::API_SERVERS),
+    }
 }
 
 pub(super) fn cluster_version() -> Kind<ClusterVersion<'static>> {

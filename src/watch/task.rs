@@ -14,7 +14,7 @@ use super::Timing;
 use super::api::{Endpoint, Failure, Head, Line, cause};
 use super::kind::{Kind, Objects};
 use super::status::{State, WatchStatus};
-use crate::cluster::{Fact, Missing, Provenance, Snapshot};
+use crate::cluster::{Fact, Missing, Provenance};
 
 /// How a watch ended that did not fail.
 enum End {
@@ -22,11 +22,11 @@ enum End {
     Silent,
 }
 
-pub(super) struct Task<T> {
-    kind: Kind<T>,
+pub(super) struct Task<T, S> {
+    kind: Kind<T, S>,
     client: Client,
     timing: Timing,
-    snapshot: Arc<ArcSwap<Snapshot>>,
+    snapshot: Arc<ArcSwap<S>>,
     shared: Arc<ArcSwap<WatchStatus>>,
     status: WatchStatus,
     objects: Objects<T>,
@@ -39,12 +39,12 @@ pub(super) struct Task<T> {
     pause: Duration,
 }
 
-impl<T: Clone + Send + Sync + 'static> Task<T> {
+impl<T: Clone + Send + Sync + 'static, S: Clone + Send + Sync + 'static> Task<T, S> {
     pub fn new(
-        kind: Kind<T>,
+        kind: Kind<T, S>,
         client: Client,
         timing: Timing,
-        snapshot: Arc<ArcSwap<Snapshot>>,
+        snapshot: Arc<ArcSwap<S>>,
         shared: Arc<ArcSwap<WatchStatus>>,
     ) -> Self {
         let status = WatchStatus::clone(&shared.load());
@@ -304,7 +304,7 @@ impl<T: Clone + Send + Sync + 'static> Task<T> {
         self.status.objects = self.objects.len();
         let fact = self.fact();
         self.snapshot.rcu(|old| {
-            let mut new = Snapshot::clone(old);
+            let mut new = S::clone(old);
             (self.kind.put)(&mut new, fact.clone());
             new
         });

@@ -18,7 +18,7 @@ use airgate::http::{Admit, Answer};
 use airgate::metrics::Metrics;
 use airgate::readiness::{Condition, Readiness};
 use airgate::shutdown::{Drain, Signal};
-use airgate::tls::{MinVersion, TlsSettings, install_provider, self_signed};
+use airgate::tls::{Source, TlsSettings, install_provider, self_signed};
 
 /// Far beyond what anything takes on the slowest machine.
 pub const LIMIT: Duration = Duration::from_mins(1);
@@ -92,11 +92,7 @@ impl Setup {
         if !self.dir.exists() {
             self_signed::ensure(&self.dir, &[]).unwrap();
         }
-        let tls = TlsSettings {
-            dir: self.dir.clone(),
-            client_ca: self.client_ca.clone(),
-            min_version: MinVersion::default(),
-        };
+        let tls = TlsSettings::new(Source::Directory(self.dir.clone()), self.client_ca.clone());
         let settings = ServerSettings {
             listen: (Ipv6Addr::UNSPECIFIED, 0).into(),
             health_listen: (Ipv4Addr::LOCALHOST, 0).into(),

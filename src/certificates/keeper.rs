@@ -1,0 +1,275 @@
+//! The keeper's loop: read, publish, decide, write, and again.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use jiff::{SignedDuration, Timestamp};
+use kube::Client;
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::sync::watch;
+
+use super::material::{Change, Material};
+use super::rotation::{self, Action, Own, Trust};
+use super::store::{Configuration, Secret, Store, StoreError};
+use super::{CONFIGURATION, KeeperStatus, Kept, SECRET, Timing};
+use crate::metrics::Metrics;
+use crate::tls::keypair::Raw;
+
+/// Of one look: each step is seen by the next reading. A start over and all that follows it are four.
+const STEPS: usize = 8;
+
+/// Keeps the Secret and the bundles; see the invariants of the module.
+#[expect(missing_debug_implementations, reason = "it holds keys")]
+pub struct CertificateKeeper {
+    store: Store,
+    names: Vec<String>,
+    timing: Timing,
+    pair: watch::Sender<Option<Arc<Raw>>>,
+    bundle: watch::Sender<Option<Arc<[u8]>>>,
+    shared: Arc<ArcSwap<KeeperStatus>>,
+    status: KeeperStatus,
+    /// The good content that the Secret had last.
+    remembered: Option<Change>,
+    useless_since: Option<Timestamp>,
+    ca_not_after: Gauge,
+}
+
+/// What came of one step.
+enum Step {
+    /// Nothing to do, or nothing that could be done now.
+    Done,
+    /// Something was written, by us or by another replica: look again.
+    Again,
+}
+
+impl CertificateKeeper {
+    #[must_use]
+    pub fn new(client: Client, namespace: &str, timing: Timing, metrics: &Metrics) -> (Self, Kept) {
+        let (pair, pair_seen) = watch::channel(None);
+        let (bundle, bundle_seen) = watch::channel(None);
+        let secret = format!("{namespace}/{SECRET}");
+        let ca_bundle = "not read yet".to_owned();
+        let status = KeeperStatus { secret: secret.clone(), ca_bundle, ..KeeperStatus::default() };
+        let shared = Arc::new(ArcSwap::from_pointee(status.clone()));
+        let name = format!("Secret {secret}");
+        let kept = Kept { name, pair: pair_seen, bundle: bundle_seen, status: shared.clone() };
+        let keeper = Self {
+            store: Store::new(client, namespace.to_owned()),
+            names: super::names(namespace),
+            timing,
+            pair,
+            bundle,
+            shared,
+            status,
+            remembered: None,
+            useless_since: None,
+            ca_not_after: metrics.ca_not_after.clone(),
+        };
+        (keeper, kept)
+    }
+
+    /// Looks for ever.
+    pub async fn run(mut self) -> Infallible {
+        loop {
+            self.look().await;
+            tokio::time::sleep(self.timing.poll).await;
+        }
+    }
+
+    async fn look(&mut self) {
+        let mut unwritable = false;
+        for _ in 0..STEPS {
+            match self.step(&mut unwritable).await {
+                Ok(Step::Again) => {}
+                Ok(Step::Done) => return,
+                Err(why) => return self.failed(why),
+            }
+        }
+    }
+
+    /// One reading and one write at most. `unwritable` is whether a bundle could not be written during this look.
+    async fn step(&mut self, unwritable: &mut bool) -> Result<Step, String> {
+        // The configuration first: if another replica changes it after that, our bundle, which may be older than
+        // its, meets a conflict.
+        let read = self.store.configuration().await;
+        let secret = self.store.secret().await.map_err(|error| self.unreadable(&error))?;
+        let now = secret.now;
+        let material = Material::parse(secret.data.clone(), secret.annotation.as_deref(), &self.names)
+            .map_err(|error| format!("the Secret {}: {error}", self.status.secret));
+        let material = material?;
+        let trust = match &read {
+            Ok(configuration) => configuration.trust(material.bundle.as_deref()),
+            Err(StoreError::NotFound) => Trust::Absent,
+            Err(_) => Trust::OutOfReach,
+        };
+        let bundles_error = match &read {
+            Ok(_) | Err(StoreError::NotFound) => None,
+            Err(error) => Some(bundles_denied(&error.to_string())),
+        };
+        let trust = if *unwritable && trust != Trust::Holds { Trust::OutOfReach } else { trust };
+        self.publish(&material, trust, now);
+        let state = material.state();
+        let own = Own { remembers: self.remembered.is_some(), useless_since: self.useless_since };
+        let action = rotation::next(&state, trust, own, &self.timing, now);
+        let (names, timing) = (&self.names, &self.timing);
+        let change = match action {
+            Action::Wait => None,
+            Action::WriteBundle => {
+                let (Ok(configuration), Some(bundle)) = (&read, &material.bundle) else { return Ok(Step::Done) };
+                return Ok(self.write_bundle(configuration, bundle, unwritable).await);
+            }
+            Action::Restore => self.remembered.clone().map(Ok),
+            Action::StartOver => Some(Material::start_over(names, timing, now)),
+            Action::AddNext => Some(material.add_next(timing, now)),
+            Action::NoteTrusted => Some(Ok(material.note_trusted(Some(now)))),
+            Action::NoteUntrusted => Some(Ok(material.note_trusted(None))),
+            Action::Promote => Some(material.issue(true, names, timing, now)),
+            Action::IssueLeaf => Some(material.issue(false, names, timing, now)),
+            Action::DropRetired => {
+                let settle = SignedDuration::try_from(timing.settle).unwrap_or(SignedDuration::ZERO);
+                Some(Ok(material.drop_retired(now.checked_sub(settle).unwrap_or(now))))
+            }
+        };
+        let Some(change) = change else {
+            // Keeps what a look could not do, and forgets it once there is nothing.
+            if !*unwritable {
+                self.settled(bundles_error, &material);
+            }
+            return Ok(Step::Done);
+        };
+        let change = change.map_err(|error| format!("no certificate could be made: {error}"))?;
+        self.write(&secret, change, action).await
+    }
+
+    async fn write(&mut self, secret: &Secret, change: Change, action: Action) -> Result<Step, String> {
+        match self.store.change(secret, change).await {
+            Ok(()) => {
+                let step = described(action);
+                tracing::info!(secret = self.status.secret, "{step}");
+                self.status.last_step = Some(step.to_owned());
+                self.status.last_step_at = Some(secret.now);
+                Ok(Step::Again)
+            }
+            // Another replica was first: what it wrote is read next.
+            Err(StoreError::Conflict) => Ok(Step::Again),
+            Err(error) => {
+                Err(format!("the Secret {} could not be written ({error}); {}", self.status.secret, self.rights()))
+            }
+        }
+    }
+
+    async fn write_bundle(&mut self, read: &Configuration, bundle: &[u8], unwritable: &mut bool) -> Step {
+        match self.store.write_bundle(read, bundle).await {
+            Ok(()) => {
+                tracing::info!("the CA bundle was written into every webhook of the configuration {CONFIGURATION}");
+            }
+            Err(StoreError::Conflict | StoreError::NotFound) => {}
+            Err(error) => {
+                *unwritable = true;
+                self.failed(bundles_denied(&error.to_string()));
+            }
+        }
+        Step::Again
+    }
+
+    /// Hands on what is stored, and remembers it while it is good.
+    fn publish(&mut self, material: &Material, trust: Trust, now: Timestamp) {
+        let shown = material.shown();
+        self.status.ca = shown.signer;
+        self.status.next = shown.next;
+        self.status.retiring = shown.retiring;
+        self.status.next_trusted_since = shown.trusted_since;
+        self.status.checked_at = Some(now);
+        self.status.ca_bundle = match trust {
+            Trust::Absent => {
+                format!("there is no webhook configuration {CONFIGURATION}, or no webhook in it: waiting for it")
+            }
+            Trust::OutOfReach => "not known".to_owned(),
+            Trust::Empty => "in no webhook yet".to_owned(),
+            Trust::Differs => "not in every webhook yet".to_owned(),
+            Trust::Holds => "in every webhook".to_owned(),
+        };
+        self.ca_not_after.set(self.status.ca.as_ref().map_or(0, |ca| ca.not_after.as_second()));
+        if let Some(raw) = &material.raw {
+            self.pair.send_if_modified(|pair| replaced(pair, raw));
+        }
+        if let Some(bundle) = &material.bundle {
+            self.bundle.send_if_modified(|known| replaced(known, bundle));
+        }
+        let state = material.state();
+        if state.leaf.is_some() && (state.signer.is_some() || state.next.is_some()) {
+            self.remembered = Some(material.restore());
+        }
+        let useless = state.leaf.is_none() && state.signer.is_none() && state.next.is_none();
+        self.useless_since = useless.then(|| self.useless_since.unwrap_or(now));
+        self.shared.store(Arc::new(self.status.clone()));
+    }
+
+    /// Nothing is to be done: what is left to complain about.
+    fn settled(&mut self, bundles: Option<String>, material: &Material) {
+        let faults = (!material.faults.is_empty() && !material.is_empty())
+            .then(|| format!("the Secret {}: {}", self.status.secret, material.faults.join("; ")));
+        match bundles.or(faults) {
+            Some(why) => self.failed(why),
+            None => {
+                if self.status.error.take().is_some() {
+                    tracing::info!("the certificate keeper can do its work again");
+                }
+                self.status.error_since = None;
+                self.shared.store(Arc::new(self.status.clone()));
+            }
+        }
+    }
+
+    fn failed(&mut self, why: String) {
+        if self.status.error.as_ref() != Some(&why) {
+            tracing::error!("{why}");
+        }
+        self.status.error = Some(why);
+        self.status.error_since = self.status.error_since.or_else(|| Some(Timestamp::now()));
+        self.shared.store(Arc::new(self.status.clone()));
+    }
+
+    fn unreadable(&self, error: &StoreError) -> String {
+        let (secret, namespace) = (&self.status.secret, &self.store.namespace);
+        match error {
+            StoreError::NotFound => format!(
+                "there is no Secret {secret}; what was read before stays in use; make it: oc create secret generic {SECRET} -n {namespace}"
+            ),
+            error => format!("the Secret {secret} could not be read ({error}); {}", self.rights()),
+        }
+    }
+
+    fn rights(&self) -> String {
+        format!("airgate's service account needs get, patch on secrets/{SECRET} in {}", self.store.namespace)
+    }
+}
+
+fn replaced<T: ?Sized + PartialEq>(known: &mut Option<Arc<T>>, new: &Arc<T>) -> bool {
+    let changed = known.as_ref() != Some(new);
+    if changed {
+        *known = Some(Arc::clone(new));
+    }
+    changed
+}
+
+fn bundles_denied(why: &str) -> String {
+    format!(
+        "the CA bundles of the webhook configuration {CONFIGURATION} could not be kept ({why}); airgate's service account needs get, patch on validatingwebhookconfigurations.admissionregistration.k8s.io/{CONFIGURATION}"
+    )
+}
+
+fn described(action: Action) -> &'static str {
+    match action {
+        Action::Wait | Action::WriteBundle => "nothing",
+        Action::StartOver => "made a new CA and a serving certificate of it",
+        Action::Restore => "put back the CA and the certificate that the Secret had before",
+        Action::AddNext => "added the next CA to the bundle",
+        Action::NoteTrusted => "noted that every webhook trusts the next CA",
+        Action::NoteUntrusted => "noted that some webhook does not trust the next CA",
+        Action::Promote => "issued a serving certificate of the next CA, which signs from now on",
+        Action::IssueLeaf => "issued a serving certificate",
+        Action::DropRetired => "took CAs out of the bundle whose certificates have all expired",
+    }
+}
