@@ -13,6 +13,8 @@ mod crds;
 #[cfg(test)]
 mod documents;
 #[cfg(test)]
+mod deploy;
+#[cfg(test)]
 mod edits;
 #[cfg(test)]
 mod forms;
