@@ -61,6 +61,10 @@ mod real;
 #[cfg(test)]
 mod recorder;
 #[cfg(test)]
+mod register;
+#[cfg(test)]
+mod replica;
+#[cfg(test)]
 mod rights;
 #[cfg(test)]
 mod rollout;
