@@ -8,6 +8,7 @@ use super::{Document, Flavor, NAME, Options, named};
 use crate::events::NAMESPACE as EVENTS_NAMESPACE;
 use crate::policies::POLICIES;
 use crate::policy::FactKind;
+use crate::resource::{self, Resource};
 
 /// Where the rights stand.
 pub(super) const FILE: &str = "rights";
@@ -38,6 +39,9 @@ const ALWAYS: [FactKind; 6] = [
     FactKind::ImageConfig,
 ];
 
+/// What the server reads for itself: the TLS profile that it follows.
+const OWN: [&Resource; 1] = [&resource::API_SERVERS];
+
 /// Read access to exactly the facts that policies name, and those above.
 fn cluster_role() -> ClusterRole {
     let mut facts: Vec<FactKind> = POLICIES.iter().flat_map(|policy| policy.facts).copied().collect();
@@ -45,6 +49,7 @@ fn cluster_role() -> ClusterRole {
     facts.sort();
     facts.dedup();
     let resources = facts.into_iter().map(FactKind::resource).filter(|resource| resource.namespace.is_none());
+    let resources = resources.chain(OWN);
     let rules = resources.map(|resource| rule(resource.group, resource.plural, &["get", "list", "watch"]));
     ClusterRole { metadata: named(NAME, None), rules: Some(rules.collect()), ..ClusterRole::default() }
 }

@@ -163,7 +163,7 @@ impl Guard {
     }
 
     /// What `airgate ARGS` prints.
-    fn airgate(&self, args: &[&str]) -> String {
+    pub fn airgate(&self, args: &[&str]) -> String {
         let output = Command::new(AIRGATE).args(args).current_dir(self.testbed.dir()).output().expect("run airgate");
         assert!(output.status.success(), "airgate {args:?}: {output:?}");
         String::from_utf8(output.stdout).expect("airgate prints UTF-8")
@@ -432,7 +432,7 @@ fn newest(object: &Value) -> u64 {
 }
 
 /// `GET` without encryption on a loopback port.
-fn http_get(port: u16, path: &str) -> Option<(u16, String)> {
+pub fn http_get(port: u16, path: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
     write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").ok()?;

@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod api;
 #[cfg(test)]
+mod certificates;
+#[cfg(test)]
 mod check;
 #[cfg(test)]
 mod conditions;
@@ -82,3 +84,5 @@ mod testbed;
 #[expect(dead_code, reason = "the library's own tests use the rest")]
 #[path = "../../src/payload/testing.rs"]
 mod testing;
+#[cfg(test)]
+mod tls_profile;
