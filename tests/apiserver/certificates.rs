@@ -407,7 +407,7 @@ fn a_secret_that_is_harmed_is_mended_and_what_is_served_stays_in_use() {
         });
         assert_eq!(replica.readyz().0, 200);
         let status = replica.statusz()["certificate"].to_string();
-        assert!(status.contains("tls.crt in Secret openshift-airgate/airgate-tls"), "{status}");
+        assert!(status.contains("Secret openshift-airgate/airgate-tls/tls.crt"), "{status}");
     }
     assert_eq!(calls(&guard.api), [422, 403]);
     // One that starts now has nothing to serve, and says so.
