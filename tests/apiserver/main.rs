@@ -5,15 +5,17 @@
 #[cfg(test)]
 mod api;
 #[cfg(test)]
+mod certificates;
+#[cfg(test)]
 mod check;
 #[cfg(test)]
 mod conditions;
 #[cfg(test)]
 mod crds;
 #[cfg(test)]
-mod documents;
-#[cfg(test)]
 mod deploy;
+#[cfg(test)]
+mod documents;
 #[cfg(test)]
 mod edits;
 #[cfg(test)]
@@ -92,3 +94,5 @@ mod testbed;
 #[expect(dead_code, reason = "the library's own tests use the rest")]
 #[path = "../../src/payload/testing.rs"]
 mod testing;
+#[cfg(test)]
+mod tls_profile;
