@@ -10,6 +10,7 @@ use serde::Deserialize;
 use crate::certificates::Timing;
 use crate::facts::OnSite;
 use crate::files::read_named_text;
+use crate::manifests::Flavor;
 use crate::policies::{self, POLICIES};
 use crate::settings::{PolicySettings, Retain, ServerMode, Settings};
 
@@ -48,6 +49,10 @@ pub struct ConfigFile {
     pub namespace: Option<String>,
     /// Keep the webhook configuration `airgate` registered.
     pub register: bool,
+    /// By this URL instead of the Service `airgate`, where the server is not in the cluster.
+    pub register_url: Option<String>,
+    /// What injects the CA bundle into it: OpenShift's service CA (default), or cert-manager.
+    pub flavor: Flavor,
     /// Keep the serving certificate and its CA, in a Secret of the namespace.
     pub keep_certificates: bool,
     /// Not in the file: tests cannot wait for years.

@@ -52,6 +52,7 @@ pub mod patrol;
 pub mod payload;
 pub mod projection;
 pub mod readiness;
+pub mod register;
 pub mod registry;
 pub mod saved;
 pub mod serve;

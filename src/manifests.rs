@@ -9,10 +9,12 @@ mod config;
 mod deployment;
 mod guarded;
 mod layout;
+pub mod monitoring;
 mod namespace;
 mod network;
 mod overlay;
 mod payload;
+mod registration;
 mod registries;
 mod rights;
 mod service;
@@ -31,7 +33,8 @@ pub use webhooks::webhook_configuration;
 pub use written::write;
 
 /// Where the manifests will be applied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Flavor {
     /// The service CA signs the certificate and injects the CA bundle.
     #[default]
@@ -57,6 +60,8 @@ pub struct Options {
     /// Where airgate runs; [`Flavor::namespace`] unless somebody else decides, as OLM does.
     pub namespace: String,
     pub mode: ServerMode,
+    /// Whether objects of the Prometheus operator are among them, which a cluster without it would refuse.
+    pub monitoring: bool,
     pub endpoint: Endpoint,
     /// PEM; the API server trusts nothing else for the call.
     pub ca_bundle: Option<Vec<u8>>,
@@ -67,6 +72,8 @@ pub struct Options {
     pub single_node: bool,
     /// Who gets the rights; airgate's service account where it is `None`.
     pub user: Option<String>,
+    /// airgate keeps its webhook configuration itself: it has the rights for that, and nothing else applies it.
+    pub register: bool,
 }
 
 /// A URL the API server would refuse.
@@ -74,7 +81,8 @@ pub struct Options {
 #[error("--url {0} {1}; it must look like https://HOST:PORT or https://HOST:PORT/validate")]
 pub struct BadUrl(String, &'static str);
 
-const NAME: &str = "airgate";
+/// Of everything that is registered or deployed.
+pub const NAME: &str = "airgate";
 /// The one path the server answers reviews on.
 const PATH: &str = "/validate";
 /// What kustomize and the release payload put a real pullspec in place of.
@@ -88,12 +96,14 @@ impl Options {
             flavor,
             namespace: flavor.namespace().to_owned(),
             mode: ServerMode::Enforce,
+            monitoring: flavor.on_openshift(),
             endpoint: Endpoint::Service,
             ca_bundle: None,
             image: IMAGE.to_owned(),
             certificates: Certificates::of(flavor),
             single_node: false,
             user: None,
+            register: false,
         }
     }
 }
@@ -114,6 +124,18 @@ impl Flavor {
 }
 
 impl Endpoint {
+    /// The name by which the API server knows the server: its certificate must be for it.
+    #[must_use]
+    pub fn host(&self, namespace: &str) -> String {
+        let Self::Url(url) = self else { return format!("{NAME}.{namespace}.svc") };
+        let rest = url.strip_prefix("https://").unwrap_or(url);
+        let authority = rest.split('/').next().unwrap_or_default();
+        match authority.strip_prefix('[').and_then(|v6| v6.split_once(']')) {
+            Some((address, _)) => address.to_owned(),
+            None => authority.split(':').next().unwrap_or_default().to_owned(),
+        }
+    }
+
     /// `/validate` is appended where the URL has no path.
     ///
     /// # Errors
@@ -176,12 +198,20 @@ pub fn documents(options: &Options) -> anyhow::Result<Vec<Document>> {
         documents.push(service::account(options)?);
         documents.extend(rights_alone(options)?);
         documents.extend(certificates::documents(options)?);
+        if options.register {
+            documents.extend(registration::documents(options)?);
+        }
         documents.extend(config::documents(options)?);
         documents.push(network::document(options)?);
         documents.push(service::document(options)?);
         documents.extend(deployment::documents(options)?);
+        if options.monitoring {
+            documents.extend(monitoring::documents(options)?);
+        }
     }
-    documents.push(Document::new("webhooks", webhook_configuration(options))?);
+    if !options.register {
+        documents.push(Document::new("webhooks", webhook_configuration(options))?);
+    }
     if options.endpoint == Endpoint::Service {
         documents.iter_mut().for_each(|document| label(&mut document.object));
     }
@@ -254,5 +284,11 @@ mod tests {
             let got = Endpoint::url(text).ok();
             assert_eq!(got, expected.map(|url| Endpoint::Url(url.into())), "{text}");
         }
+        for (text, host) in
+            [("https://127.0.0.1:8443", "127.0.0.1"), ("https://[::1]:8443/", "::1"), ("https://h/v", "h")]
+        {
+            assert_eq!(Endpoint::url(text).unwrap().host("ns"), host);
+        }
+        assert_eq!(Endpoint::Service.host("openshift-airgate"), "airgate.openshift-airgate.svc");
     }
 }

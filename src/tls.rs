@@ -10,6 +10,7 @@ mod probe;
 pub mod profile;
 pub mod reload;
 pub mod self_signed;
+pub mod vouch;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -21,6 +21,7 @@ use arc_swap::ArcSwap;
 use kube::Client;
 use tokio::task::JoinSet;
 
+pub(crate) use api::cause;
 pub use client::{ConnectError, connect};
 pub use live::{LiveFacts, get, live_read, read_once, save};
 pub use status::{State, WatchStatus};

@@ -5,14 +5,15 @@ use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
-use clap::Args;
+use anyhow::{Result, anyhow, bail};
+use clap::{Args, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
 use super::output::note;
 use super::source::{SourceArgs, environment, path_from_environment};
 use crate::certificates::Timing;
 use crate::config::ConfigFile;
+use crate::manifests::Flavor;
 use crate::serve::Server;
 use crate::shutdown;
 
@@ -50,6 +51,12 @@ pub struct ServeArgs {
     /// Keep the webhook configuration airgate registered, once ready [env: AIRGATE_REGISTER=true]
     #[arg(long)]
     register: bool,
+    /// The same by this URL instead of the Service airgate, for a server beside the cluster [env: AIRGATE_REGISTER_URL]
+    #[arg(long, value_name = "URL")]
+    register_url: Option<String>,
+    /// Who injects the CA bundle: openshift's service CA or, with kubernetes, cert-manager [default: openshift] [env: AIRGATE_FLAVOR]
+    #[arg(long, value_enum)]
+    flavor: Option<Flavor>,
     /// Make and renew the serving certificate and its CA, in the Secret airgate-tls [env: AIRGATE_KEEP_CERTIFICATES=true]
     #[arg(long)]
     keep_certificates: bool,
@@ -72,6 +79,13 @@ impl ServeArgs {
         config.client_ca =
             self.client_ca.clone().or_else(|| path_from_environment("AIRGATE_CLIENT_CA")).or(config.client_ca);
         fill(&self.namespace, "AIRGATE_NAMESPACE", &mut config.namespace);
+        fill(&self.register_url, "AIRGATE_REGISTER_URL", &mut config.register_url);
+        config.flavor = match (self.flavor, environment("AIRGATE_FLAVOR")) {
+            (Some(flavor), _) => flavor,
+            (None, Some(text)) => Flavor::from_str(&text, false)
+                .map_err(|_| anyhow!("AIRGATE_FLAVOR={text}: it must be openshift or kubernetes"))?,
+            (None, None) => config.flavor,
+        };
         config.register = self.register || switch("AIRGATE_REGISTER")?.unwrap_or(config.register);
         config.certificate_timing = self.certificate_timing;
         Ok(config)

@@ -107,6 +107,11 @@ impl Bound {
         })
     }
 
+    /// What is served with, for whoever must know whether a CA vouches for it.
+    pub fn tls(&self) -> LiveTls {
+        self.reloader.live()
+    }
+
     pub fn addresses(&self) -> Addresses {
         Addresses {
             webhook: self.webhook.local_addr(),

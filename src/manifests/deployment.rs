@@ -130,6 +130,9 @@ fn container(options: &Options) -> Value {
         Certificates::Keeper => "--keep-certificates".to_owned(),
         Certificates::ServiceCa | Certificates::CertManager => format!("--tls-dir={TLS_DIR}"),
     });
+    if options.register {
+        args.extend(["--register".to_owned(), format!("--flavor={}", options.flavor)]);
+    }
     let probe = |path: &str, period: u32, failures: u32| {
         json!({"httpGet": {"path": path, "port": HEALTH}, "periodSeconds": period, "timeoutSeconds": 3,
             "failureThreshold": failures})

@@ -72,6 +72,7 @@ fn overlays(base: &Options) -> Vec<(&'static str, Options)> {
     ];
     if base.flavor == Flavor::Kubernetes {
         overlays.push(("cert-manager", Options { certificates: Certificates::CertManager, ..base.clone() }));
+        overlays.push(("monitoring", Options { monitoring: true, ..base.clone() }));
     }
     overlays
 }

@@ -87,7 +87,7 @@ impl From<kube::core::request::Error> for Failure {
 }
 
 /// The outer layers only say "ServiceError"; the innermost cause is what helps.
-pub(super) fn cause(error: &dyn Error) -> String {
+pub(crate) fn cause(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;

@@ -10,7 +10,7 @@ use crate::server::eventually;
 use crate::testbed::Testbed;
 
 /// The resource, and the manifest of openshift/api that defines it; others come from elsewhere, and our own serve.
-const CRDS: [(&str, &str); 12] = [
+const CRDS: [(&str, &str); 14] = [
     ("clusterversions", "0000_00_cluster-version-operator_01_clusterversions-CustomNoUpgrade.crd.yaml"),
     (IRI, "0000_80_machine-config_01_internalreleaseimages-SelfManagedHA.crd.yaml"),
     ("machineconfignodes", "0000_80_machine-config_01_machineconfignodes-SelfManagedHA-CustomNoUpgrade.crd.yaml"),
@@ -23,6 +23,8 @@ const CRDS: [(&str, &str); 12] = [
     ("images", "0000_10_config-operator_01_images.crd.yaml"),
     ("catalogsources", ""),
     ("clustercatalogs", ""),
+    ("servicemonitors", ""),
+    ("prometheusrules", ""),
 ];
 const IRI: &str = "internalreleaseimages";
 

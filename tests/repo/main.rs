@@ -15,6 +15,8 @@ mod manifests;
 #[cfg(test)]
 mod messages;
 #[cfg(test)]
+mod monitoring;
+#[cfg(test)]
 mod override_step;
 #[cfg(test)]
 mod releases;

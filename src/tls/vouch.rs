@@ -1,0 +1,99 @@
+//! Whether a CA bundle vouches for what is served: a handshake in memory, as the API server would do it.
+
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
+
+/// More than any handshake takes.
+const FLIGHTS: usize = 8;
+
+/// Whether a client that trusts `ca` (PEM) alone and calls `host` accepts what `config` serves.
+///
+/// # Errors
+/// Why it would not, as one sentence without a full stop.
+pub fn vouches(config: &Arc<ServerConfig>, ca: &[u8], host: &str) -> Result<(), String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(ca) {
+        let certificate = certificate.map_err(|error| format!("it is no PEM ({error})"))?;
+        roots.add(certificate).map_err(|error| format!("it holds a certificate that is no CA ({error})"))?;
+    }
+    if roots.is_empty() {
+        return Err("it is empty".into());
+    }
+    let name = ServerName::try_from(host.to_owned()).map_err(|_| format!("{host} is no name of a server"))?;
+    let refused = |error: rustls::Error| format!("it does not vouch for the certificate that is served ({error})");
+    let client = ClientConfig::builder_with_provider(super::provider())
+        .with_safe_default_protocol_versions()
+        .map_err(refused)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let mut client = ClientConnection::new(Arc::new(client), name).map_err(refused)?;
+    let mut server = ServerConnection::new(Arc::clone(config)).map_err(refused)?;
+    for _ in 0..FLIGHTS {
+        pass(|bytes| client.write_tls(bytes), |bytes| server.read_tls(bytes))?;
+        // Who asks for a client's certificate gets none here: by then the client has judged the server's.
+        let _refused = server.process_new_packets();
+        pass(|bytes| server.write_tls(bytes), |bytes| client.read_tls(bytes))?;
+        client.process_new_packets().map_err(refused)?;
+        if !client.is_handshaking() {
+            return Ok(());
+        }
+    }
+    Err("the handshake with it does not end".into())
+}
+
+/// What one side has to say, to the other.
+fn pass(
+    mut write: impl FnMut(&mut Vec<u8>) -> std::io::Result<usize>,
+    mut read: impl FnMut(&mut &[u8]) -> std::io::Result<usize>,
+) -> Result<(), String> {
+    let mut bytes = vec![];
+    while write(&mut bytes).map_err(|error| error.to_string())? > 0 {}
+    let mut rest = bytes.as_slice();
+    while !rest.is_empty() {
+        if read(&mut rest).map_err(|error| error.to_string())? == 0 {
+            return Err("the handshake with it breaks off".into());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tls::keypair::KeyPair;
+    use crate::tls::profile::Parameters;
+    use crate::tls::{Source, TlsSettings, self_signed, server_config};
+    use std::fs;
+
+    #[test]
+    fn only_the_ca_that_signed_for_this_name_vouches() {
+        crate::tls::install_provider();
+        let [dir, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        self_signed::ensure(dir.path(), &["airgate.openshift-airgate.svc".to_owned()]).unwrap();
+        self_signed::ensure(other.path(), &[]).unwrap();
+        let ca = fs::read(dir.path().join("ca.crt")).unwrap();
+        let stranger = fs::read(other.path().join("ca.crt")).unwrap();
+        let both = [stranger.as_slice(), ca.as_slice()].concat();
+        for client_ca in [None, Some(dir.path().join("ca.crt"))] {
+            let settings = TlsSettings::new(Source::Directory(dir.path().to_owned()), client_ca);
+            let pair = KeyPair::load(dir.path()).unwrap();
+            let config =
+                server_config(&settings, &Parameters::default(), &pair, settings.client_ca.as_ref().map(|_| &*ca))
+                    .unwrap();
+            let config = Arc::new(config);
+            let told = |ca: &[u8], host| vouches(&config, ca, host).unwrap_err();
+            let host = "airgate.openshift-airgate.svc";
+            assert_eq!(vouches(&config, &ca, host), Ok(()));
+            assert_eq!(vouches(&config, &both, host), Ok(()));
+            assert_eq!(vouches(&config, &ca, "127.0.0.1"), Ok(()));
+            assert!(told(&stranger, host).contains("does not vouch for the certificate that is served"));
+            assert!(told(&ca, "airgate.elsewhere.svc").contains("not valid for name"));
+            assert_eq!(told(b"", host), "it is empty");
+            assert_eq!(told(b"null", host), "it is empty");
+            assert!(told(b"-----BEGIN CERTIFICATE-----\nx", host).contains("no PEM"));
+        }
+    }
+}
