@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod api;
 #[cfg(test)]
+mod availability;
+#[cfg(test)]
 mod certificates;
 #[cfg(test)]
 mod check;
@@ -36,6 +38,8 @@ mod killed;
 mod kubectl;
 #[cfg(test)]
 mod live;
+#[cfg(test)]
+mod lockout;
 #[cfg(test)]
 mod lookups;
 #[cfg(test)]
@@ -96,3 +100,6 @@ mod testbed;
 mod testing;
 #[cfg(test)]
 mod tls_profile;
+#[cfg(test)]
+#[path = "../server/volume.rs"]
+mod volume;
