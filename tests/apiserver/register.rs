@@ -26,7 +26,8 @@ fn unreadable_catalogs() -> [Value; 2] {
             "conversion": {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"],
                 "clientConfig": {"url": "https://127.0.0.1:1/convert"}}}},
     });
-    let object = json!({"apiVersion": "olm.operatorframework.io/v9", "kind": "ClusterCatalog", "metadata": {"name": "a"}});
+    let object =
+        json!({"apiVersion": "olm.operatorframework.io/v9", "kind": "ClusterCatalog", "metadata": {"name": "a"}});
     [crd, object]
 }
 
@@ -41,7 +42,9 @@ fn it_registers_once_ready_softly_and_then_for_good() {
     eventually("the resource is served", || (cluster.guard.api.create(objects, &object).code == 201).then_some(()));
 
     let replica = cluster.replica("one", cluster.port, false);
-    eventually("it waits for a list", || (replica.shown()["waitingFor"][0] == "this replica to be ready").then_some(()));
+    eventually("it waits for a list", || {
+        (replica.shown()["waitingFor"][0] == "this replica to be ready").then_some(())
+    });
     thread::sleep(Duration::from_secs(3));
     assert!(!replica.ready() && cluster.configuration().is_none());
     assert_eq!(cluster.guard.api.get(LEASE), None, "no say in anything before it can answer");
@@ -102,7 +105,8 @@ fn drifts(cluster: &Cluster) {
         assert!(!same(&changed.success()) || edit[0]["op"] == "remove", "{edit}");
         eventually(&format!("{edit} is mended"), || {
             let stored = cluster.configuration()?;
-            (same(&stored) && stored["metadata"]["ownerReferences"] == good["metadata"]["ownerReferences"]).then_some(())
+            (same(&stored) && stored["metadata"]["ownerReferences"] == good["metadata"]["ownerReferences"])
+                .then_some(())
         });
     }
     // An entry or all of it deleted takes its CA along: soft until somebody injects it again.
@@ -241,7 +245,8 @@ fn uninstalled(cluster: &Cluster) {
     assert_eq!(cluster.guard.api.merge(crate::api::VERSION, &json!({"spec": {"desiredUpdate": null}})).code, 200);
     let status = {
         let mut command = Command::new(AIRGATE);
-        let output = command.arg("status").arg("--kubeconfig").arg(cluster.guard.testbed.kubeconfig()).output().unwrap();
+        let output =
+            command.arg("status").arg("--kubeconfig").arg(cluster.guard.testbed.kubeconfig()).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
     let command = "oc delete validatingwebhookconfiguration airgate";
