@@ -171,6 +171,25 @@ fn while_a_slow_registry_is_read_the_client_asks_again() {
     site.gate.set(true);
 }
 
+/// The CA of the mirror is in the mounted bundle alone, where OpenShift puts it after the pod has started.
+#[test]
+fn a_bundle_of_cas_that_is_mounted_is_trusted_once_it_is_there() {
+    let listed = Recipe::new("4.18.20", &["4.18.11", "4.18.12"]).build();
+    let mut site = Mirrored::start(&[&listed]);
+    let nothing = json!({"spec": {"additionalTrustedCA": {"name": ""}}}).to_string();
+    site.guard
+        .testbed
+        .kubectl(["patch", "images.config.openshift.io/cluster", "--type=merge", "-p", &nothing])
+        .success();
+    let bundle = site.guard.testbed.dir().join("ca-bundle.crt");
+    site.guard.ca_bundle = Some(bundle.clone());
+    site.start_guard();
+    let refused = site.upgrade(listed.digest());
+    assert!(refused.code != 0 && refused.stderr.contains("certificate"), "{refused:?}");
+    std::fs::copy(site.registry.ca_file(), bundle).expect("fill the bundle");
+    eventually("the registry is trusted", || (site.upgrade(listed.digest()).code == 0).then_some(()));
+}
+
 /// What the cluster's objects name is read before anybody asks, from mirrors only.
 #[test]
 fn what_is_offered_is_read_ahead() {
