@@ -39,7 +39,8 @@ fn a_clock_that_jumps_changes_no_verdict() {
 /// One step that is open for an hour from now.
 fn set_override(ground: &Ground) {
     let expires = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
-    let (_, digest) = Site::new().unknown.image.split_once('@').map(|(_, d)| ((), d.to_owned())).expect("a pullspec");
+    let image = Site::new().unknown.image;
+    let (_, digest) = image.split_once('@').expect("a pullspec");
     let entry = json!({"policy": "upgrade-path", "from": "4.18.12", "target": digest, "reason": "a test",
         "expires": expires.to_string()});
     let annotations = json!({"airgate.io/override": entry.to_string()});
