@@ -12,6 +12,7 @@ mod policies;
 mod progress;
 mod release;
 mod request;
+mod runbook;
 mod serve;
 mod snapshot;
 mod source;
@@ -51,6 +52,8 @@ enum Verb {
     Test(test::TestArgs),
     /// List the policies, or explain one
     Policies(policies::PoliciesArgs),
+    /// What to do about an alert, or about a text that begins with the name of a webhook
+    Runbook(runbook::RunbookArgs),
     /// Print what to apply so that the API server asks airgate
     Manifests(manifests::ManifestsArgs),
     /// Say what release images say about themselves, from layouts, archives, trees and catalogs
@@ -83,6 +86,7 @@ pub fn run() -> ExitCode {
         Verb::Test(args) => test::run(&args),
         Verb::Policies(args) => policies::run(&args),
         Verb::Release(args) => release::run(&args),
+        Verb::Runbook(args) => runbook::run(&args),
         Verb::Manifests(args) => manifests::run(&args),
     };
     let result = result.and_then(|code| output::finish().map(|()| code).map_err(anyhow::Error::msg));

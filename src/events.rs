@@ -20,6 +20,7 @@ use tokio::sync::mpsc;
 
 use crate::engine::Judged;
 use crate::metrics::Metrics;
+use crate::policies::POLICIES;
 use crate::text::shown;
 use crate::verdict::UsedOverride;
 
@@ -66,6 +67,10 @@ impl Events {
     #[must_use]
     pub fn new(metrics: &Metrics, recorder: Option<&Recorder>) -> Self {
         let used = Family::<PolicyLabel, Counter>::default();
+        // A counter that appears with its first count has not risen, to whoever asks for the rise.
+        for policy in POLICIES {
+            drop(used.get_or_create(&PolicyLabel { policy: policy.id }));
+        }
         let registered = used.clone();
         metrics.register(|registry| {
             registry.register("overrides_used", "Steps that an override opened, each content once", registered);

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use crate::action::Stored;
 use crate::cluster::{Missing, Snapshot};
+use crate::metrics::Metrics;
 use crate::problem::Problem;
 use crate::pullspec::Digest;
 use crate::release::{Catalog, Release};
@@ -295,6 +296,11 @@ impl Facts {
     #[must_use]
     pub fn status(&self, now: Timestamp) -> serde_json::Value {
         status::describe(self, &self.0.files.load(), now)
+    }
+
+    /// What of them an alert can rest on.
+    pub fn observe(&self, metrics: &Metrics) {
+        status::observe(self, metrics);
     }
 
     /// Reads the directories again if anything in them changed; yields whether it did.

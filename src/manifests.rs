@@ -9,6 +9,7 @@ mod config;
 mod deployment;
 mod guarded;
 mod layout;
+pub mod monitoring;
 mod namespace;
 mod network;
 mod olm;
@@ -63,6 +64,8 @@ pub struct Options {
     /// Where airgate runs; [`Flavor::namespace`] unless somebody else decides, as OLM does.
     pub namespace: String,
     pub mode: ServerMode,
+    /// Whether objects of the Prometheus operator are among them, which a cluster without it would refuse.
+    pub monitoring: bool,
     pub endpoint: Endpoint,
     /// PEM; the API server trusts nothing else for the call.
     pub ca_bundle: Option<Vec<u8>>,
@@ -97,6 +100,7 @@ impl Options {
             flavor,
             namespace: flavor.namespace().to_owned(),
             mode: ServerMode::Enforce,
+            monitoring: flavor.on_openshift(),
             endpoint: Endpoint::Service,
             ca_bundle: None,
             image: IMAGE.to_owned(),
@@ -198,10 +202,16 @@ pub fn documents(options: &Options) -> anyhow::Result<Vec<Document>> {
         documents.push(service::account(options)?);
         documents.extend(rights_alone(options)?);
         documents.extend(certificates::documents(options)?);
+        if options.register {
+            documents.extend(registration::documents(options)?);
+        }
         documents.extend(config::documents(options)?);
         documents.push(network::document(options)?);
         documents.push(service::document(options)?);
         documents.extend(deployment::documents(options)?);
+        if options.monitoring {
+            documents.extend(monitoring::documents(options)?);
+        }
     }
     if !options.register {
         documents.push(Document::new("webhooks", webhook_configuration(options))?);

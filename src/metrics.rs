@@ -2,7 +2,11 @@
 //!
 //! Labels are enums or `&'static str`, so nothing that a caller sends can ever become a label and the
 //! number of series is known when the program is built. Other modules add theirs with
-//! [`Metrics::register`]; recording never blocks on a scrape for longer than a counter's update.
+//! [`Metrics::register`], or [`Metrics::observe`] for what is read when it is asked for; recording never blocks
+//! on a scrape for longer than a counter's update. `docs/metrics.md` lists all of them.
+
+mod observed;
+mod process;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +17,10 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
+
+use observed::Observed;
 
 /// The media type of [`Metrics::encode`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -31,6 +38,8 @@ macro_rules! label_value {
         pub enum $name { $($(#[$variant_doc])* $variant,)* }
 
         impl $name {
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
             }
@@ -160,12 +169,14 @@ pub struct Metrics {
     pub certificate_not_after: Gauge,
     /// 1 while what is stored cannot be served with.
     pub certificate_refused: Gauge,
+    /// Unix seconds.
+    pub ca_not_after: Gauge,
 }
 
 impl Metrics {
     pub fn new() -> Self {
         let metrics = Self {
-            registry: Arc::new(Mutex::new(Registry::with_prefix("airgate"))),
+            registry: Arc::default(),
             reviews: Family::default(),
             findings: Family::default(),
             review_seconds: Histogram::new(REVIEW_SECONDS),
@@ -179,12 +190,20 @@ impl Metrics {
             tls_reload_failures: Counter::default(),
             certificate_not_after: Gauge::default(),
             certificate_refused: Gauge::default(),
+            ca_not_after: Gauge::default(),
         };
         metrics.register(|registry| metrics.describe(registry));
+        // A counter that appears with its first count has not risen, to whoever asks for the rise.
+        for reason in Refusal::ALL {
+            drop(metrics.refusals.get_or_create(&RefusalLabels { reason: *reason }));
+        }
+        metrics.lock().register_collector(Box::new(process::Process));
         metrics
     }
 
     fn describe(&self, registry: &mut Registry) {
+        let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        registry.register("build", "The version that runs", version);
         registry.register("reviews", "Admission reviews by kind and outcome", self.reviews.clone());
         registry.register(
             "findings",
@@ -208,6 +227,11 @@ impl Metrics {
             self.certificate_refused.clone(),
         );
         registry.register(
+            "ca_not_after_seconds",
+            "End of validity of the CA that the certificate keeper signs with, in Unix time; 0 where there is none",
+            self.ca_not_after.clone(),
+        );
+        registry.register(
             "tls_reloads",
             "Serving certificates, client CAs and TLS profiles taken into use after the first",
             self.tls_reloads.clone(),
@@ -226,7 +250,23 @@ impl Metrics {
 
     /// For the metrics of other modules.
     pub fn register(&self, add: impl FnOnce(&mut Registry)) {
-        add(&mut self.lock());
+        add(self.lock().sub_registry_with_prefix("airgate"));
+    }
+
+    /// A gauge that is read at each scrape, and so is never older than that.
+    pub fn observe(&self, name: &'static str, help: &'static str, read: impl Fn() -> i64 + Send + Sync + 'static) {
+        self.register(|registry| registry.register_collector(Box::new(Observed::one(name, help, read))));
+    }
+
+    /// A gauge for each value of `label`, read at each scrape.
+    pub fn observe_each(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        label: &'static str,
+        read: impl Fn() -> Vec<(&'static str, i64)> + Send + Sync + 'static,
+    ) {
+        self.register(|registry| registry.register_collector(Box::new(Observed::each(name, help, label, read))));
     }
 
     /// One judged request. `kind` is a name from our own tables, never from the request.
@@ -319,6 +359,8 @@ mod tests {
         let one = Counted::by(&metrics.in_flight);
         let own: Counter = Counter::default();
         metrics.register(|registry| registry.register("own", "Of another module", own.clone()));
+        metrics.observe("answer", "Read when asked for", || 42);
+        metrics.observe_each("answers", "Read when asked for", "of", || vec![("life", 42)]);
 
         let text = metrics.encode().unwrap();
         for line in [
@@ -331,6 +373,9 @@ mod tests {
             "airgate_requests_in_flight 1",
             "airgate_certificate_not_after_seconds 1796000000",
             "airgate_own_total 0",
+            r#"airgate_refusals_total{reason="panic"} 0"#,
+            "airgate_answer 42",
+            r#"airgate_answers{of="life"} 42"#,
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\nis not in\n{text}");
         }

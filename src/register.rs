@@ -17,7 +17,6 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use serde_json::Value;
-use tokio::sync::watch;
 
 use crate::manifests::{Options, registered};
 use crate::metrics::Metrics;
@@ -39,7 +38,7 @@ const TICK: Duration = Duration::from_millis(100);
 const WRITES_A_MINUTE: usize = 20;
 
 /// The CA bundle of whoever makes the serving certificate in this process; `None` while it has none yet.
-pub type OwnCa = watch::Receiver<Option<Vec<u8>>>;
+pub type OwnCa = Arc<dyn Fn() -> Option<Vec<u8>> + Send + Sync>;
 
 /// What it keeps registered, and for whom.
 #[expect(missing_debug_implementations, reason = "a client has nothing to show")]
@@ -180,7 +179,7 @@ impl Registrar {
     /// What is to be stored, with a CA of its own where it makes one; `None` while there is none.
     fn printed(&self) -> Option<Value> {
         let ca_bundle = match &self.own_ca {
-            Some(own) => Some(own.borrow().clone()?),
+            Some(own) => Some(own()?),
             None => None,
         };
         let options = Options { ca_bundle, ..self.options.clone() };

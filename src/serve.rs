@@ -20,6 +20,7 @@ use crate::certificates::Kept;
 use crate::config::ConfigFile;
 use crate::events::{Events, Recorder};
 use crate::facts::Facts;
+use crate::fetch::status::Counts;
 use crate::fetch::{self, Lookups};
 use crate::http::server::{Addresses, Bound, Parts, ServerSettings};
 use crate::http::tasks::Tasks;
@@ -27,6 +28,7 @@ use crate::inputs;
 use crate::metrics::Metrics;
 use crate::patrol::Patrol;
 use crate::readiness::Readiness;
+use crate::settings::ServerMode;
 use crate::shutdown::Signal;
 use crate::tls::{LiveProfile, Source, TlsSettings};
 use crate::watch::{self, Timing};
@@ -43,9 +45,9 @@ pub struct Server {
     readiness: Readiness,
     facts: Facts,
     patrol: Patrol,
+    kept: Option<Kept>,
     /// What keeps the webhook configuration shows; `None` where nobody does.
     registration: Option<registration::Shown>,
-    kept: Option<Kept>,
     tasks: Tasks,
 }
 
@@ -62,6 +64,7 @@ impl Server {
         let profile = settings.tls.profile.clone();
         let bound = Bound::bind(settings, metrics.clone()).await?;
         let (facts, recorder, lookups) = facts(config, &readiness, &metrics, &mut tasks).await?;
+        observe(config.settings().mode, &readiness, &facts, &metrics);
         // The first random bytes of a process cost tens of milliseconds: not in the first handshake.
         crate::tls::warm_up();
         follow_profile(&facts, profile, &mut tasks);
@@ -80,7 +83,9 @@ impl Server {
             lookups: lookups.clone(),
             inputs: inputs::Cache::default(),
         };
-        let registration = registration::start(config, bound.tls(), &readiness, &admit.metrics, &mut tasks).await?;
+        let of_keeper = kept.clone();
+        let registration =
+            registration::start(config, bound.tls(), of_keeper, &readiness, &admit.metrics, &mut tasks).await?;
         Ok(Self { bound, admit, readiness, facts, patrol, kept, registration, tasks })
     }
 
@@ -103,8 +108,8 @@ impl Server {
             let mut status = facts.status(Timestamp::now());
             status["settings"] = settings.clone();
             status["audit"] = patrol.status();
-            status["registration"] = json!(registration.as_ref().map(|shown| registration::json(shown)));
             status["certificateKeeper"] = json!(kept.as_ref().map(|kept| (*kept.status()).clone()));
+            status["registration"] = json!(registration.as_ref().map(|shown| registration::json(shown)));
             status["lookups"] = lookups.as_ref().map(|lookups| lookups.status()).into();
             status
         });
@@ -121,6 +126,8 @@ async fn facts(
     tasks: &mut Tasks,
 ) -> Result<(Facts, Option<Recorder>, Option<Lookups>)> {
     let (facts, recorder, lookups) = if let Some(state) = &config.state {
+        // Nothing is looked up without a cluster; the metrics are the same ones.
+        metrics.register(|registry| Counts::default().register(registry));
         (Facts::from_state(state.clone(), config.on_site()), None, None)
     } else {
         let client = watch::connect(config.kubeconfig.as_deref()).await?;
@@ -152,6 +159,18 @@ async fn facts(
         }
     });
     Ok((facts, recorder, lookups))
+}
+
+/// What of the whole process an alert can rest on.
+fn observe(mode: ServerMode, readiness: &Readiness, facts: &Facts, metrics: &Metrics) {
+    let readiness = readiness.clone();
+    let help = "1 while reviews may be sent here, 0 while /readyz says what is missing";
+    metrics.observe("ready", help, move || readiness.is_ready().into());
+    let modes = [("enforce", ServerMode::Enforce), ("audit", ServerMode::Audit)];
+    let help = "1 for the mode that the server is in, 0 for the other";
+    let of_mode = move || modes.map(|(name, other)| (name, (other == mode).into())).to_vec();
+    metrics.observe_each("mode", help, "mode", of_mode);
+    facts.observe(metrics);
 }
 
 /// What files say of TLS is not followed live: there is nobody to watch.

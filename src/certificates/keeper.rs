@@ -52,14 +52,6 @@ impl CertificateKeeper {
         let ca_bundle = "not read yet".to_owned();
         let status = KeeperStatus { secret: secret.clone(), ca_bundle, ..KeeperStatus::default() };
         let shared = Arc::new(ArcSwap::from_pointee(status.clone()));
-        let ca_not_after = Gauge::default();
-        metrics.register(|registry| {
-            registry.register(
-                "ca_not_after_seconds",
-                "End of validity of the CA that the certificate keeper signs with, in Unix time; 0 before there is one",
-                ca_not_after.clone(),
-            );
-        });
         let name = format!("Secret {secret}");
         let kept = Kept { name, pair: pair_seen, bundle: bundle_seen, status: shared.clone() };
         let keeper = Self {
@@ -72,7 +64,7 @@ impl CertificateKeeper {
             status,
             remembered: None,
             useless_since: None,
-            ca_not_after,
+            ca_not_after: metrics.ca_not_after.clone(),
         };
         (keeper, kept)
     }
@@ -281,3 +273,6 @@ fn described(action: Action) -> &'static str {
         Action::DropRetired => "took CAs out of the bundle whose certificates have all expired",
     }
 }
+
+#[cfg(test)]
+mod tests;

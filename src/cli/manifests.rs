@@ -19,6 +19,10 @@ pub struct ManifestsArgs {
     /// audit: nothing is denied, and no webhook is a reason for a failing call
     #[arg(long, value_enum, default_value = "enforce")]
     mode: ModeArg,
+    /// Print what the Prometheus operator reads, and a dashboard, for a Kubernetes cluster that has that operator;
+    /// OpenShift always does
+    #[arg(long, conflicts_with = "url")]
+    monitoring: bool,
     /// A server outside the cluster; /validate is appended where the URL has no path
     #[arg(long, value_name = "URL", requires = "ca_file")]
     url: Option<String>,
@@ -50,7 +54,7 @@ pub struct ManifestsArgs {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["dir", "only", "url"])]
     tree: Option<PathBuf>,
     /// For airgate serve --register: the rights that it needs, and no webhook configuration
-    #[arg(long, conflicts_with = "url")]
+    #[arg(long, conflicts_with_all = ["url", "only"])]
     register: bool,
 }
 
@@ -137,6 +141,7 @@ impl ManifestsArgs {
                 ModeArg::Enforce => ServerMode::Enforce,
                 ModeArg::Audit => ServerMode::Audit,
             },
+            monitoring: base.monitoring || self.monitoring,
             endpoint: self.url.as_deref().map_or(Ok(Endpoint::Service), Endpoint::url)?,
             ca_bundle: self.ca_bundle()?,
             image: self.image.clone(),

@@ -28,6 +28,10 @@ pub struct Counts {
 
 impl Counts {
     pub fn register(&self, registry: &mut Registry) {
+        // A counter that appears with its first count has not risen, to whoever asks for the rise.
+        for (reason, outcome) in [("request", "read"), ("request", "failed"), ("ahead", "read"), ("ahead", "failed")] {
+            drop(self.ended.get_or_create(&Labels { reason, outcome }));
+        }
         let mut add = |name: &str, help: &str, metric: Counter| registry.register(name, help, metric);
         add("release_lookups_limited", "Look-ups of releases that had to wait for others", self.limited.clone());
         add("release_cache_hits", "Releases found in the cache directory", self.cached.clone());

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use arc_swap::ArcSwap;
 use serde_json::Value;
-use tokio::sync::watch;
 
+use crate::certificates::Kept;
 use crate::config::ConfigFile;
 use crate::files::read_named_text;
 use crate::http::tasks::Tasks;
@@ -28,6 +28,7 @@ pub(super) type Shown = Arc<ArcSwap<Status>>;
 pub(super) async fn start(
     config: &ConfigFile,
     tls: LiveTls,
+    kept: Option<Kept>,
     readiness: &Readiness,
     metrics: &Metrics,
     tasks: &mut Tasks,
@@ -50,7 +51,10 @@ pub(super) async fn start(
         certificates: injector(config),
         ..Options::of(config.flavor)
     };
-    let own_ca = config.self_signed.as_deref().map(own_ca).transpose()?;
+    let own_ca: Option<OwnCa> = match kept {
+        Some(kept) => Some(Arc::new(move || kept.bundle().map(|bundle| bundle.to_vec()))),
+        None => config.self_signed.as_deref().map(own_ca).transpose()?,
+    };
     let registrar = Registrar::new(Site(client), options, own_ca, tls, readiness.clone(), metrics);
     let shown = registrar.status();
     tasks.spawn("the registration", async move { match registrar.run().await {} });
@@ -75,5 +79,5 @@ fn injector(config: &ConfigFile) -> Certificates {
 fn own_ca(dir: &Path) -> Result<OwnCa> {
     let file = dir.join(self_signed::CA);
     let text = read_named_text(&file, 1 << 20).with_context(|| file.display().to_string())?;
-    Ok(watch::channel(Some(text.into_bytes())).1)
+    Ok(Arc::new(move || Some(text.clone().into_bytes())))
 }

@@ -114,7 +114,8 @@ pub struct Server {
     pub port: u16,
     name: &'static str,
     program: PathBuf,
-    args: Vec<String>,
+    /// From the next start on.
+    pub args: Vec<String>,
     log: PathBuf,
     process: Option<Child>,
 }

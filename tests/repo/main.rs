@@ -11,9 +11,13 @@ mod cli;
 #[cfg(test)]
 mod demo;
 #[cfg(test)]
+mod lockout;
+#[cfg(test)]
 mod manifests;
 #[cfg(test)]
 mod messages;
+#[cfg(test)]
+mod monitoring;
 #[cfg(test)]
 mod olm;
 #[cfg(test)]

@@ -85,6 +85,11 @@ impl Running {
         self.get(format!("{}{path}", self.health)).await
     }
 
+    /// Host and port of `/metrics`.
+    pub fn health_address(&self) -> &str {
+        self.health.trim_start_matches("http://")
+    }
+
     pub async fn status(&self) -> Value {
         serde_json::from_str(&self.get(format!("{}/statusz", self.admin)).await.1).unwrap()
     }

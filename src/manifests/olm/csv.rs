@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::{Document, NAME, Options};
+use super::super::{Document, NAME, Options, monitoring};
 use super::VERSION;
 
 pub(super) const SUMMARY: &str =
@@ -47,7 +47,8 @@ carry the matchConditions that keep everything but guarded steps away from airga
 
 /// As OLM reads it.
 pub(super) fn csv(options: &Options, documents: &[Document]) -> Value {
-    let objects = || documents.iter().map(|document| &document.object);
+    let objects =
+        || documents.iter().filter(|document| document.file != monitoring::FILE).map(|document| &document.object);
     let of = |kind: &'static str| objects().filter(move |object| object["kind"] == kind);
     let own = of("Role").filter(|role| role["metadata"]["namespace"] == options.namespace.as_str());
     let others = of("Role").filter(|role| role["metadata"]["namespace"] != options.namespace.as_str());
