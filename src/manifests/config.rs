@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{Document, NAME, Options};
 use crate::settings::ServerMode;
 
-const FILE: &str = "config";
+pub(super) const FILE: &str = "config";
 /// The key, and the name of the mounted file.
 pub(super) const CONFIG: &str = "config.yaml";
 pub(super) const TRUSTED_CA: &str = "airgate-trusted-ca";
