@@ -165,7 +165,7 @@ impl Guard {
         self.testbed.dir().join("releases")
     }
 
-    fn certificates(&self) -> PathBuf {
+    pub fn certificates(&self) -> PathBuf {
         self.testbed.dir().join("airgate-tls")
     }
 
@@ -429,7 +429,7 @@ impl Guard {
     }
 }
 
-const AIRGATE: &str = env!("CARGO_BIN_EXE_airgate");
+pub const AIRGATE: &str = env!("CARGO_BIN_EXE_airgate");
 const CONFIGS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigs";
 
 /// The newest resourceVersion of an object or of a list's items.

@@ -16,19 +16,19 @@ use crate::server::eventually;
 use crate::skopeo::Skopeo;
 use crate::testbed::Testbed;
 
-const SOURCE: &str = "quay.example/openshift-release-dev/ocp-release";
+pub const SOURCE: &str = "quay.example/openshift-release-dev/ocp-release";
 const MIRROR: &str = "mirror/openshift/release-images";
 
 /// A guard whose cluster has one mirror registry, which wants a password; the source must not be contacted.
-struct Mirrored {
-    registry: Registry,
+pub struct Mirrored {
+    pub registry: Registry,
     /// Between airgate and the registry; what airgate calls the mirror.
-    gate: Gate,
-    guard: Guard,
+    pub gate: Gate,
+    pub guard: Guard,
 }
 
 impl Mirrored {
-    fn start(images: &[&Image]) -> Self {
+    pub fn start(images: &[&Image]) -> Self {
         let registry = Registry::start(Options { login: Some(("reader", "s3cret-of-the-test")), read_only: false });
         for image in images {
             registry.push(MIRROR, image);
@@ -94,7 +94,7 @@ impl Mirrored {
 }
 
 /// A port before another, which lets nothing through while it is shut.
-struct Gate {
+pub struct Gate {
     port: u16,
     open: Arc<(Mutex<bool>, Condvar)>,
 }
@@ -137,7 +137,7 @@ impl Gate {
         format!("127.0.0.1:{}", self.port)
     }
 
-    fn set(&self, open: bool) {
+    pub fn set(&self, open: bool) {
         *self.open.0.lock().expect("the gate") = open;
         self.open.1.notify_all();
     }
