@@ -159,7 +159,7 @@ impl Guard {
     }
 
     /// What `airgate ARGS` prints.
-    fn airgate(&self, args: &[&str]) -> String {
+    pub fn airgate(&self, args: &[&str]) -> String {
         let output = Command::new(AIRGATE).args(args).current_dir(self.testbed.dir()).output().expect("run airgate");
         assert!(output.status.success(), "airgate {args:?}: {output:?}");
         String::from_utf8(output.stdout).expect("airgate prints UTF-8")

@@ -33,6 +33,8 @@ mod live;
 #[cfg(test)]
 mod lookups;
 #[cfg(test)]
+mod monitoring;
+#[cfg(test)]
 mod node_registry;
 #[cfg(test)]
 mod objects;
