@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help build test lint fmt bench demo generate
+.PHONY: help build image test lint fmt bench demo generate
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -7,9 +7,13 @@ help: ## list the targets
 build: ## build the release binary
 	cargo build --release
 
+image: ## build the static binary and the container image with it
+	image/build
+
 test: lint ## everything that CI checks (the first run builds an API server: some minutes)
 	tests/registry/tools
 	tests/testbed/build
+	image/build
 	cargo test
 
 lint: ## formatting and lints

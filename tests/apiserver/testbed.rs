@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::crds::CrdSet;
 use crate::kubectl::{Kubectl, Output};
 use crate::server::{Server, Watchdog, accepts, free_port, random};
+use crate::services::Services;
 
 const AUDIT_LOG: &str = "audit.log";
 
@@ -33,6 +34,8 @@ static SHARED: LazyLock<Testbed> = LazyLock::new(|| {
 pub struct Testbed {
     pub apiserver: Server,
     pub etcd: Server,
+    /// Where the API server reaches Services.
+    pub services: Services,
     watchdog: Watchdog,
     dir: PathBuf,
 }
@@ -59,7 +62,8 @@ impl Testbed {
         let watchdog = Watchdog::over(&dir);
         let etcd = Server::new("etcd", &BINARIES, &dir, free_port());
         let apiserver = Server::new("kube-apiserver", &BINARIES, &dir, free_port());
-        let mut testbed = Self { apiserver, etcd, watchdog, dir };
+        let services = Services::start(&dir);
+        let mut testbed = Self { apiserver, etcd, services, watchdog, dir };
         testbed.configure();
         testbed.start_etcd()?;
         testbed.start_apiserver()?;
@@ -101,6 +105,8 @@ impl Testbed {
             .to_string(),
         );
 
+        self.services.write_config(Path::new(&path("egress")));
+
         let client = format!("http://127.0.0.1:{}", self.etcd.port);
         let peer = format!("http://127.0.0.1:{}", free_port());
         self.etcd.set_args([
@@ -129,6 +135,7 @@ impl Testbed {
             format!("--token-auth-file={}", path("tokens.csv")),
             format!("--audit-policy-file={}", path("audit-policy")),
             format!("--audit-log-path={}", path(AUDIT_LOG)),
+            format!("--egress-selector-config-file={}", path("egress")),
             // It waits for tokens that only a controller manager would make.
             "--disable-admission-plugins=ServiceAccount".to_owned(),
         ]);
@@ -150,9 +157,25 @@ impl Testbed {
         self.apiserver.start(&self.watchdog, || accepts(etcd) && ask("/readyz") && ask("/api/v1/namespaces/default"))
     }
 
+    /// Starts what deletes namespaces and collects what their end leaves behind.
+    pub fn start_controller_manager(&self) -> Child {
+        let mut command = Command::new(BINARIES.join("kube-controller-manager"));
+        command.arg(format!("--kubeconfig={}", self.kubeconfig().display()));
+        let key = self.dir.join("service-account.key");
+        command.arg(format!("--service-account-private-key-file={}", key.display()));
+        command.args(["--controllers=namespace-controller,garbage-collector-controller", "--leader-elect=false"]);
+        command.args(["--secure-port=0"]);
+        self.spawn(&mut command, &self.dir.join("kube-controller-manager.log"))
+    }
+
     /// The kubeconfig of an administrator (group system:masters).
     pub fn kubeconfig(&self) -> PathBuf {
         self.dir.join("kubeconfig")
+    }
+
+    /// Where its programs are, kubectl among them.
+    pub fn binaries() -> &'static Path {
+        &BINARIES
     }
 
     /// A directory that goes away with the testbed.
