@@ -18,6 +18,7 @@ mod snapshot;
 mod source;
 mod status;
 mod test;
+mod unregister;
 
 use std::process::ExitCode;
 
@@ -45,6 +46,8 @@ enum Verb {
     Status(status::StatusArgs),
     /// Show what an override would open, and set it: the way out in an emergency
     Override(override_step::OverrideArgs),
+    /// Take the guard away from a cluster, and keep it away: the way out where nothing else helps
+    Unregister(unregister::UnregisterArgs),
     /// Run policy cases
     Test(test::TestArgs),
     /// List the policies, or explain one
@@ -79,6 +82,7 @@ pub fn run() -> ExitCode {
         Verb::Snapshot(args) => snapshot::run(args),
         Verb::Status(args) => status::run(&args),
         Verb::Override(args) => override_step::run(args),
+        Verb::Unregister(args) => unregister::run(&args),
         Verb::Test(args) => test::run(&args),
         Verb::Policies(args) => policies::run(&args),
         Verb::Release(args) => release::run(&args),

@@ -35,7 +35,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(300);
 /// How often a shutdown is looked for in between.
 const TICK: Duration = Duration::from_millis(100);
 /// More writes than these within a minute are a fight with somebody, and are left to wait.
-const WRITES_A_MINUTE: usize = 10;
+const WRITES_A_MINUTE: usize = 20;
 
 /// The CA bundle of whoever makes the serving certificate in this process; `None` while it has none yet.
 pub type OwnCa = Arc<dyn Fn() -> Option<Vec<u8>> + Send + Sync>;

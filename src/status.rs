@@ -8,6 +8,7 @@ mod bundles;
 mod cluster;
 mod facts;
 mod needed;
+mod registration;
 mod upgrades;
 mod wanted;
 
@@ -30,6 +31,7 @@ pub use bundles::{BundleStatus, Bundles, NodeStatus};
 pub use cluster::{Cluster, Pending, Running};
 pub use facts::FactStatus;
 pub use needed::{Needed, NeededRelease};
+pub use registration::{REMOVAL, Registration};
 pub use upgrades::{Hop, Kind, Target, Upgrades};
 pub use wanted::wanted;
 
@@ -46,6 +48,8 @@ pub struct Status {
     pub bundles: Bundles,
     pub upgrades: Upgrades,
     pub overrides: Vec<OverrideStatus>,
+    /// Whether the API server asks airgate; null where there is none to look at.
+    pub registration: Option<Registration>,
     pub facts: Vec<FactStatus>,
     /// What could not be read or contradicts itself, of files and release sources.
     pub problems: Vec<Problem>,
@@ -118,6 +122,7 @@ impl Status {
             bundles: Bundles::of(facts, &window),
             upgrades: Upgrades::of(facts),
             overrides: overrides(facts),
+            registration: None,
             facts: facts::all(facts),
             problems: problems.to_vec(),
         }

@@ -10,6 +10,7 @@ mod api;
 mod client;
 mod kind;
 mod live;
+mod published;
 mod status;
 mod task;
 mod write;
@@ -30,6 +31,7 @@ pub use write::{WriteError, annotate};
 use crate::cluster::{Fact, Snapshot};
 use crate::objects::api_server::ApiServer;
 use kind::Kind;
+use published::{Dated, Published};
 use task::Task;
 
 /// How often and how patiently.
@@ -68,8 +70,8 @@ impl Default for Timing {
 /// What the watches know. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Watches {
-    snapshot: Arc<ArcSwap<Snapshot>>,
-    api_server: Arc<ArcSwap<Fact<ApiServer<'static>>>>,
+    snapshot: Published<Snapshot>,
+    api_server: Published<Fact<ApiServer<'static>>>,
     statuses: Vec<Arc<ArcSwap<WatchStatus>>>,
 }
 
@@ -83,11 +85,8 @@ impl Watches {
     pub fn start(client: &Client, timing: Timing) -> (Self, WatchTasks) {
         let nothing = Snapshot::nothing("the API server has not been read yet");
         let no_profile = Fact::unknown("the API server has not been read yet", "wait until airgate is ready");
-        let mut watches = Self {
-            snapshot: Arc::new(ArcSwap::from_pointee(nothing)),
-            api_server: Arc::new(ArcSwap::from_pointee(no_profile)),
-            statuses: vec![],
-        };
+        let mut watches =
+            Self { snapshot: Published::new(nothing), api_server: Published::new(no_profile), statuses: vec![] };
         let mut tasks = JoinSet::new();
         watches.spawn(&mut tasks, client, timing, kind::cluster_version());
         watches.spawn(&mut tasks, client, timing, kind::internal_release_image());
@@ -118,14 +117,14 @@ impl Watches {
 
     fn spawn_into<T, S>(
         &mut self,
-        place: Arc<ArcSwap<S>>,
+        place: Published<S>,
         tasks: &mut JoinSet<()>,
         client: &Client,
         timing: Timing,
         kind: Kind<T, S>,
     ) where
         T: Clone + Send + Sync + 'static,
-        S: Clone + Send + Sync + 'static,
+        S: Dated + Send + Sync + 'static,
     {
         let status = Arc::new(ArcSwap::from_pointee(WatchStatus::new(kind.resource)));
         self.statuses.push(status.clone());
@@ -135,13 +134,13 @@ impl Watches {
 
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
-        self.snapshot.load_full()
+        self.snapshot.load()
     }
 
     /// The APIServer `cluster`, which says what TLS is to be like.
     #[must_use]
     pub fn api_server(&self) -> Arc<Fact<ApiServer<'static>>> {
-        self.api_server.load_full()
+        self.api_server.load()
     }
 
     /// Diagnostics of each watch, for `/statusz` and metrics.

@@ -17,3 +17,5 @@ mod protocols;
 mod rotation;
 #[path = "server/slow.rs"]
 mod slow;
+#[path = "server/volume.rs"]
+mod volume;

@@ -273,3 +273,6 @@ fn described(action: Action) -> &'static str {
         Action::DropRetired => "took CAs out of the bundle whose certificates have all expired",
     }
 }
+
+#[cfg(test)]
+mod tests;

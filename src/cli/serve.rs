@@ -153,7 +153,8 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
 /// `AIRGATE_LOG` filters as tracing does (`info`, `airgate=debug`); JSON where no person is watching.
 pub fn log_to_stderr() {
     let filter = EnvFilter::try_from_env("AIRGATE_LOG").unwrap_or_else(|_| EnvFilter::new("info,kube_client=off"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A line that cannot be written (a full disk) is lost. To say so on the same full disk would be a panic.
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
     if std::io::stderr().is_terminal() {
         log.init();
     } else {

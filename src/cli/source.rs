@@ -17,13 +17,17 @@ use crate::cluster::Snapshot;
 use crate::config::ConfigFile;
 use crate::facts::{Facts, OnSite};
 use crate::fetch::{self, Lookups};
+use crate::manifests::Flavor;
 use crate::policy::Want;
 use crate::problem::Problem;
+use crate::register::api::{Failure, Site, home, namespaces_of};
+use crate::register::plan::Home;
 use crate::release::{Attempt, Catalog};
 use crate::saved::Objects;
 use crate::settings::Settings;
 use crate::signature::Signatures;
 use crate::signatures::FromFiles;
+use crate::status::Registration;
 use crate::watch::{self, WriteError};
 
 /// Flags that say where facts come from.
@@ -98,6 +102,8 @@ pub struct Sources {
     facts: Facts,
     /// Where there is a cluster that says how its registries are reached.
     lookups: Option<Lookups>,
+    /// Where there is an API server.
+    client: Option<Client>,
     runtime: Runtime,
     pub settings: Settings,
 }
@@ -119,9 +125,10 @@ impl Sources {
                 (Facts::without_cluster(why, on_site), None)
             }
         };
+        let of_cluster = client.clone();
         let lookups =
             client.map(|client| fetch::lookups(client, facts.clone(), None)).transpose().map_err(|why| anyhow!(why))?;
-        Ok(Self { facts, lookups, runtime, settings })
+        Ok(Self { facts, lookups, client: of_cluster, runtime, settings })
     }
 
     pub fn snapshot(&self) -> Arc<Snapshot> {
@@ -140,6 +147,30 @@ impl Sources {
 
     pub fn signatures(&self) -> Arc<Signatures> {
         self.facts.signatures()
+    }
+
+    /// The stored webhook configuration; `None` where there is no API server to look at.
+    pub fn registration(&self) -> Option<Registration> {
+        let site = Site(self.client.clone()?);
+        let stored = self.runtime.block_on(async {
+            let stored = site.configuration().await?;
+            let mut names = stored.as_ref().map(namespaces_of).unwrap_or_default();
+            if names.is_empty() {
+                names = [Flavor::Openshift, Flavor::Kubernetes].map(|flavor| flavor.namespace().to_owned()).to_vec();
+            }
+            for name in names {
+                // Who may not read the namespace still sees the configuration.
+                let namespace = site.namespace(&name).await.unwrap_or_default();
+                if let Home::Unregistered(reason) = home(namespace.as_ref()) {
+                    return Ok((stored, Some(reason)));
+                }
+            }
+            Ok::<_, Failure>((stored, None))
+        });
+        Some(match stored {
+            Ok((stored, unregistered)) => Registration::of(stored.as_ref(), unregistered),
+            Err(why) => Registration::unknown(&why.to_string()),
+        })
     }
 
     pub fn problems(&self) -> Arc<Vec<Problem>> {

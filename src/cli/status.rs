@@ -42,7 +42,7 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode> {
     problems.extend(look_up(&named, &sources));
     let (catalog, signatures) = (sources.catalog(), sources.signatures());
     let facts = Facts { signatures: &signatures, ..Facts::of(&snapshot, &catalog, &sources.settings, now) };
-    let status = Status::of(facts, &problems);
+    let status = Status { registration: sources.registration(), ..Status::of(facts, &problems) };
     match args.output {
         Format::Json => line(&serde_json::to_string_pretty(&status)?),
         Format::Yaml => line(serde_saphyr::to_string(&status)?.trim_end()),

@@ -11,6 +11,7 @@ use crate::metrics::Metrics;
 pub(super) fn describe(facts: &Facts, files: &Files, now: Timestamp) -> Value {
     let (snapshot, signatures) = (facts.snapshot(), facts.signatures());
     json!({
+        "now": now,
         "ready": facts.ready(),
         "facts": each(&snapshot).into_iter().map(|(name, fact)| (name.to_owned(), shown(fact, now))).collect::<Map<_, _>>(),
         "watches": facts.watches().map(super::Watches::statuses).unwrap_or_default().iter().map(|status| json!(**status)).collect::<Vec<_>>(),

@@ -3,7 +3,7 @@
 //! Secrets stay in memory, inside [`Access`], for as long as the look-ups that use them; nothing of them is shown.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -139,6 +139,7 @@ impl ClusterAccess {
             insecure: image
                 .map(|c| c.spec.registry_sources.insecure_registries.iter().map(ToString::to_string).collect())
                 .unwrap_or_default(),
+            mounted: mounted_bundle(),
             api_int: cluster.infrastructure.known().and_then(|i| i.status.api_int_host().map(ToOwned::to_owned)),
         }
     }
@@ -157,6 +158,12 @@ impl ClusterAccess {
             Ok(Err(_)) | Err(_) => Err(format!("{path} cannot be read: the API server did not answer")),
         }
     }
+}
+
+/// Size and time of the bundle that is mounted beside the cluster's objects; a reader takes it in when it is made.
+fn mounted_bundle() -> Option<(u64, SystemTime)> {
+    let file = std::fs::metadata(std::env::var_os("SSL_CERT_FILE")?).ok()?;
+    Some((file.len(), file.modified().ok()?))
 }
 
 fn http_request(path: &str) -> Result<axum::http::Request<Vec<u8>>, String> {
@@ -199,6 +206,7 @@ struct Inputs {
     proxy: Read,
     controller: Read,
     insecure: Vec<String>,
+    mounted: Option<(u64, SystemTime)>,
     api_int: Option<String>,
 }
 

@@ -57,12 +57,13 @@ pub(super) fn documents(options: &Options) -> anyhow::Result<Vec<Document>> {
     Ok(documents)
 }
 
+/// No end of line at its end: kustomize cuts it off where a patch ends with it.
 fn text(mode: ServerMode) -> String {
     let mode = match mode {
         ServerMode::Enforce => ENFORCE,
         ServerMode::Audit => AUDIT,
     };
-    format!("{HEAD}{mode}{REST}")
+    format!("{HEAD}{mode}{REST}").trim_end().to_owned()
 }
 
 /// Changes with the config file, so that pods change with it.

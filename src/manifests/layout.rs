@@ -81,11 +81,9 @@ fn below(directory: &str, files: Vec<File>) -> Vec<File> {
     files.into_iter().map(|file| File { path: format!("{directory}/{}", file.path), ..file }).collect()
 }
 
-/// `sortOptions`: kinds in kustomize's own order, the namespace first and the webhook configuration last, also of
-/// what an overlay adds.
+/// Without an order of its own: kubectl and oc bring the namespace first and the webhook configuration last.
 fn kustomization(fields: &Value) -> anyhow::Result<File> {
-    let mut text = json!({"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
-        "sortOptions": {"order": "legacy"}});
+    let mut text = json!({"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"});
     if let (Value::Object(all), Value::Object(fields)) = (&mut text, fields) {
         all.extend(fields.clone());
     }

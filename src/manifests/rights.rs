@@ -8,7 +8,7 @@ use super::{Document, NAME, Options, named};
 use crate::events::NAMESPACE as EVENTS_NAMESPACE;
 use crate::policies::POLICIES;
 use crate::policy::FactKind;
-use crate::resource::CLUSTER_VERSIONS;
+use crate::resource::{self, CLUSTER_VERSIONS, Resource};
 
 /// Where the rights stand.
 pub(super) const FILE: &str = "rights";
@@ -39,6 +39,9 @@ const ALWAYS: [FactKind; 6] = [
     FactKind::ImageConfig,
 ];
 
+/// What the server reads for itself: the TLS profile that it follows.
+const OWN: [&Resource; 1] = [&resource::API_SERVERS];
+
 /// Read access to exactly the facts that policies name, and those above.
 fn cluster_role() -> ClusterRole {
     let mut facts: Vec<FactKind> = POLICIES.iter().flat_map(|policy| policy.facts).copied().collect();
@@ -47,7 +50,7 @@ fn cluster_role() -> ClusterRole {
     facts.dedup();
     let resources = facts.into_iter().map(FactKind::resource).filter(|resource| resource.namespace.is_none());
     let mut rules: Vec<_> =
-        resources.map(|resource| rule(resource.group, resource.plural, &["list", "watch"])).collect();
+        resources.chain(OWN).map(|resource| rule(resource.group, resource.plural, &["list", "watch"])).collect();
     // Before an allow that cannot be undone it is read by its name; the others are listed for that.
     let version = rule(CLUSTER_VERSIONS.group, CLUSTER_VERSIONS.plural, &["get"]);
     rules.push(PolicyRule { resource_names: CLUSTER_VERSIONS.singleton.map(|name| vec![name.to_owned()]), ..version });

@@ -170,6 +170,18 @@ pub fn home(namespace: Option<&Value>) -> Home {
     text("/metadata/uid").map_or(Home::Absent, |uid| Home::There { uid: uid.to_owned() })
 }
 
+/// The namespaces that a stored configuration belongs to: its owner's, and those of the Services that it calls.
+pub fn namespaces_of(configuration: &Value) -> Vec<String> {
+    let owners = configuration["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    let owners = owners.filter(|owner| owner["kind"] == "Namespace").filter_map(|owner| owner["name"].as_str());
+    let entries = configuration["webhooks"].as_array().into_iter().flatten();
+    let called = entries.filter_map(|entry| entry["clientConfig"]["service"]["namespace"].as_str());
+    let mut names: Vec<String> = owners.chain(called).map(ToOwned::to_owned).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
 fn record(spec: LeaseSpec) -> Record {
     let time = |time: Option<MicroTime>| time.map(|MicroTime(time)| time);
     Record {

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::Timing;
 use super::api::{Endpoint, Failure, Head, Line, cause};
 use super::kind::{Kind, Objects};
+use super::published::{Dated, Moment, Published};
 use super::status::{State, WatchStatus};
 use crate::cluster::{Fact, Missing, Provenance};
 
@@ -26,12 +27,12 @@ pub(super) struct Task<T, S> {
     kind: Kind<T, S>,
     client: Client,
     timing: Timing,
-    snapshot: Arc<ArcSwap<S>>,
+    snapshot: Published<S>,
     shared: Arc<ArcSwap<WatchStatus>>,
     status: WatchStatus,
     objects: Objects<T>,
     /// When the objects were last known to be true; `None` before the first complete list.
-    as_of: Option<Timestamp>,
+    as_of: Option<Moment>,
     /// Since when the API server does nothing but deny.
     denied_since: Option<Instant>,
     /// Why the fact is unknown although there may be objects from before.
@@ -39,12 +40,12 @@ pub(super) struct Task<T, S> {
     pause: Duration,
 }
 
-impl<T: Clone + Send + Sync + 'static, S: Clone + Send + Sync + 'static> Task<T, S> {
+impl<T: Clone + Send + Sync + 'static, S: Dated + Send + Sync + 'static> Task<T, S> {
     pub fn new(
         kind: Kind<T, S>,
         client: Client,
         timing: Timing,
-        snapshot: Arc<ArcSwap<S>>,
+        snapshot: Published<S>,
         shared: Arc<ArcSwap<WatchStatus>>,
     ) -> Self {
         let status = WatchStatus::clone(&shared.load());
@@ -126,7 +127,7 @@ impl<T: Clone + Send + Sync + 'static, S: Clone + Send + Sync + 'static> Task<T,
 
     async fn list(&mut self, endpoint: &Endpoint) -> Result<String, Failure> {
         // What the list says was true when it was asked for, at the latest.
-        let asked = Timestamp::now();
+        let asked = Moment::now();
         let mut objects = Objects::new();
         let mut bad = vec![];
         let version = endpoint
@@ -208,7 +209,7 @@ impl<T: Clone + Send + Sync + 'static, S: Clone + Send + Sync + 'static> Task<T,
             self.status.resource_version = Some(head.resource_version.clone());
             *version = head.resource_version;
         }
-        self.heard(Timestamp::now());
+        self.heard(Moment::now());
         Ok(())
     }
 
@@ -219,9 +220,9 @@ impl<T: Clone + Send + Sync + 'static, S: Clone + Send + Sync + 'static> Task<T,
         self.status.bad_objects.insert(name, fault);
     }
 
-    fn heard(&mut self, as_of: Timestamp) {
+    fn heard(&mut self, as_of: Moment) {
         self.as_of = Some(as_of);
-        self.status.last_heard = Some(as_of);
+        self.status.last_heard = Some(as_of.as_of());
         self.publish();
     }
 
@@ -250,12 +251,14 @@ impl<T: Clone + Send + Sync + 'static, S: Clone + Send + Sync + 'static> Task<T,
         self.unknown = None;
         self.denied_since = None;
         self.pause = self.timing.retry_first;
-        self.heard(Timestamp::now());
+        self.heard(Moment::now());
     }
 
     fn failed(&mut self, failure: &Failure) {
         // Part of normal life: the list that follows is the answer.
         if *failure == Failure::Gone {
+            let (resource, after) = (&self.status.resource, &self.status.resource_version);
+            tracing::info!(%resource, ?after, "the API server no longer has what changed since (410 Gone): listing again");
             return;
         }
         let missing = failure.missing(self.kind.resource);
@@ -289,7 +292,7 @@ impl<T: Clone + Send + Sync + 'static, S: Clone + Send + Sync + 'static> Task<T,
     fn fact(&self) -> Fact<&Objects<T>> {
         let provenance = |as_of| Provenance { source: "watch".into(), as_of, watched: true };
         let resource = &self.status.resource;
-        match (&self.unknown, self.as_of, self.status.bad_objects.first_key_value()) {
+        match (&self.unknown, self.as_of.map(|at| at.as_of()), self.status.bad_objects.first_key_value()) {
             (Some(missing), ..) => Fact::Unknown(missing.clone()),
             (None, None, _) => Fact::unknown(format!("{resource} was not listed yet"), "wait until airgate is ready"),
             (None, Some(as_of), _) if self.status.state == State::Absent => Fact::Absent(provenance(as_of)),
@@ -303,11 +306,7 @@ impl<T: Clone + Send + Sync + 'static, S: Clone + Send + Sync + 'static> Task<T,
     fn publish(&mut self) {
         self.status.objects = self.objects.len();
         let fact = self.fact();
-        self.snapshot.rcu(|old| {
-            let mut new = S::clone(old);
-            (self.kind.put)(&mut new, fact.clone());
-            new
-        });
+        self.snapshot.change(|snapshot| (self.kind.put)(snapshot, fact.clone()));
         self.shared.store(Arc::new(self.status.clone()));
     }
 }

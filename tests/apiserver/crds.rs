@@ -10,7 +10,7 @@ use crate::server::eventually;
 use crate::testbed::Testbed;
 
 /// The resource, and the manifest of openshift/api that defines it; others come from elsewhere, and our own serve.
-const CRDS: [(&str, &str); 14] = [
+const CRDS: [(&str, &str); 15] = [
     ("clusterversions", "0000_00_cluster-version-operator_01_clusterversions-CustomNoUpgrade.crd.yaml"),
     (IRI, "0000_80_machine-config_01_internalreleaseimages-SelfManagedHA.crd.yaml"),
     ("machineconfignodes", "0000_80_machine-config_01_machineconfignodes-SelfManagedHA-CustomNoUpgrade.crd.yaml"),
@@ -21,6 +21,8 @@ const CRDS: [(&str, &str); 14] = [
     ("imagetagmirrorsets", "0000_10_config-operator_01_imagetagmirrorsets.crd.yaml"),
     ("imagecontentsourcepolicies", "0000_10_config-operator_01_imagecontentsourcepolicies.crd.yaml"),
     ("images", "0000_10_config-operator_01_images.crd.yaml"),
+    // That of openshift/api serves `tlsAdherence` and `groups` behind feature gates only.
+    ("apiservers", ""),
     ("catalogsources", ""),
     ("clustercatalogs", ""),
     ("servicemonitors", ""),

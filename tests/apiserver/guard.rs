@@ -51,6 +51,8 @@ pub struct Guard {
     pub config: Option<Value>,
     /// Whether it keeps what it reads from registries in a directory.
     pub cache: bool,
+    /// A bundle of CAs, given as the pod's environment names the mounted one.
+    pub ca_bundle: Option<PathBuf>,
     /// Dropped last: it ends all processes and removes the directory.
     pub testbed: Testbed,
 }
@@ -102,8 +104,17 @@ impl Guard {
     pub fn install(testbed: Testbed) -> Self {
         let api = Api::of(&testbed);
         let [webhook_port, health_port, admin_port] = [free_port(), free_port(), free_port()];
-        let guard =
-            Self { api, airgate: None, webhook_port, health_port, admin_port, config: None, cache: false, testbed };
+        let guard = Self {
+            api,
+            airgate: None,
+            webhook_port,
+            health_port,
+            admin_port,
+            config: None,
+            cache: false,
+            ca_bundle: None,
+            testbed,
+        };
         fs::create_dir(guard.releases()).expect("a directory for releases");
         fs::write(guard.releases().join("catalog.json"), Site::new().catalog().to_string()).expect("write a catalog");
         let namespace = "openshift-airgate";
@@ -154,12 +165,12 @@ impl Guard {
         self.testbed.dir().join("releases")
     }
 
-    fn certificates(&self) -> PathBuf {
+    pub fn certificates(&self) -> PathBuf {
         self.testbed.dir().join("airgate-tls")
     }
 
     /// What `airgate ARGS` prints.
-    fn airgate(&self, args: &[&str]) -> String {
+    pub fn airgate(&self, args: &[&str]) -> String {
         let output = Command::new(AIRGATE).args(args).current_dir(self.testbed.dir()).output().expect("run airgate");
         assert!(output.status.success(), "airgate {args:?}: {output:?}");
         String::from_utf8(output.stdout).expect("airgate prints UTF-8")
@@ -178,6 +189,9 @@ impl Guard {
         }
         if self.cache {
             command.arg("--cache-dir").arg(self.testbed.dir().join("cache"));
+        }
+        if let Some(bundle) = &self.ca_bundle {
+            command.env("SSL_CERT_FILE", bundle);
         }
         let path = self.testbed.dir().join("airgate.config");
         // Nothing is signed here, and most tests are about something else.
@@ -415,7 +429,7 @@ impl Guard {
     }
 }
 
-const AIRGATE: &str = env!("CARGO_BIN_EXE_airgate");
+pub const AIRGATE: &str = env!("CARGO_BIN_EXE_airgate");
 const CONFIGS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigs";
 
 /// The newest resourceVersion of an object or of a list's items.
@@ -428,7 +442,7 @@ fn newest(object: &Value) -> u64 {
 }
 
 /// `GET` without encryption on a loopback port.
-fn http_get(port: u16, path: &str) -> Option<(u16, String)> {
+pub fn http_get(port: u16, path: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
     write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").ok()?;

@@ -16,19 +16,19 @@ use crate::server::eventually;
 use crate::skopeo::Skopeo;
 use crate::testbed::Testbed;
 
-const SOURCE: &str = "quay.example/openshift-release-dev/ocp-release";
+pub const SOURCE: &str = "quay.example/openshift-release-dev/ocp-release";
 const MIRROR: &str = "mirror/openshift/release-images";
 
 /// A guard whose cluster has one mirror registry, which wants a password; the source must not be contacted.
-struct Mirrored {
-    registry: Registry,
+pub struct Mirrored {
+    pub registry: Registry,
     /// Between airgate and the registry; what airgate calls the mirror.
-    gate: Gate,
-    guard: Guard,
+    pub gate: Gate,
+    pub guard: Guard,
 }
 
 impl Mirrored {
-    fn start(images: &[&Image]) -> Self {
+    pub fn start(images: &[&Image]) -> Self {
         let registry = Registry::start(Options { login: Some(("reader", "s3cret-of-the-test")), read_only: false });
         for image in images {
             registry.push(MIRROR, image);
@@ -94,7 +94,7 @@ impl Mirrored {
 }
 
 /// A port before another, which lets nothing through while it is shut.
-struct Gate {
+pub struct Gate {
     port: u16,
     open: Arc<(Mutex<bool>, Condvar)>,
 }
@@ -137,7 +137,7 @@ impl Gate {
         format!("127.0.0.1:{}", self.port)
     }
 
-    fn set(&self, open: bool) {
+    pub fn set(&self, open: bool) {
         *self.open.0.lock().expect("the gate") = open;
         self.open.1.notify_all();
     }
@@ -169,6 +169,25 @@ fn while_a_slow_registry_is_read_the_client_asks_again() {
     assert_eq!(answer.code, 403, "{answer:?}");
     assert!(answer.body["message"].as_str().unwrap().contains("still being read from"), "{answer:?}");
     site.gate.set(true);
+}
+
+/// The CA of the mirror is in the mounted bundle alone, where OpenShift puts it after the pod has started.
+#[test]
+fn a_bundle_of_cas_that_is_mounted_is_trusted_once_it_is_there() {
+    let listed = Recipe::new("4.18.20", &["4.18.11", "4.18.12"]).build();
+    let mut site = Mirrored::start(&[&listed]);
+    let nothing = json!({"spec": {"additionalTrustedCA": {"name": ""}}}).to_string();
+    site.guard
+        .testbed
+        .kubectl(["patch", "images.config.openshift.io/cluster", "--type=merge", "-p", &nothing])
+        .success();
+    let bundle = site.guard.testbed.dir().join("ca-bundle.crt");
+    site.guard.ca_bundle = Some(bundle.clone());
+    site.start_guard();
+    let refused = site.upgrade(listed.digest());
+    assert!(refused.code != 0 && refused.stderr.contains("certificate"), "{refused:?}");
+    std::fs::copy(site.registry.ca_file(), bundle).expect("fill the bundle");
+    eventually("the registry is trusted", || (site.upgrade(listed.digest()).code == 0).then_some(()));
 }
 
 /// What the cluster's objects name is read before anybody asks, from mirrors only.

@@ -5,11 +5,17 @@
 #[cfg(test)]
 mod api;
 #[cfg(test)]
+mod availability;
+#[cfg(test)]
+mod certificates;
+#[cfg(test)]
 mod check;
 #[cfg(test)]
 mod conditions;
 #[cfg(test)]
 mod crds;
+#[cfg(test)]
+mod deploy;
 #[cfg(test)]
 mod documents;
 #[cfg(test)]
@@ -32,6 +38,8 @@ mod killed;
 mod kubectl;
 #[cfg(test)]
 mod live;
+#[cfg(test)]
+mod lockout;
 #[cfg(test)]
 mod lookups;
 #[cfg(test)]
@@ -58,6 +66,10 @@ mod ready;
 mod real;
 #[cfg(test)]
 mod recorder;
+#[cfg(test)]
+mod register;
+#[cfg(test)]
+mod replica;
 #[cfg(test)]
 mod rights;
 #[cfg(test)]
@@ -86,3 +98,8 @@ mod testbed;
 #[expect(dead_code, reason = "the library's own tests use the rest")]
 #[path = "../../src/payload/testing.rs"]
 mod testing;
+#[cfg(test)]
+mod tls_profile;
+#[cfg(test)]
+#[path = "../server/volume.rs"]
+mod volume;

@@ -1,12 +1,32 @@
 //! airgate runs with the rights that `airgate manifests` prints, in all of these tests.
 
-use crate::guard::{Guard, IDENTITY};
+use std::collections::BTreeSet;
 
-/// Whether airgate may do this.
+use airgate::files::document::from_yaml;
+use serde_json::{Value, json};
+
+use crate::api::{IMAGE, VERSION};
+use crate::crds::CrdSet;
+use crate::guard::{Guard, IDENTITY, Site};
+use crate::objects::internal_release_image;
+use crate::server::eventually;
+use crate::testbed::Testbed;
+
+const REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+
+/// Whether airgate may do this: `VERB RESOURCE[.GROUP][/NAME] [-n NAMESPACE]`. The API server is asked itself: kubectl
+/// loses the group of a resource that is not there.
 fn check(guard: &Guard, question: &str, expected: bool) {
-    let args = ["auth", "can-i"].into_iter().chain(question.split(' '));
-    let answer = guard.testbed.command(args).impersonate(IDENTITY, &["system:serviceaccounts"]).run();
-    assert_eq!(answer.stdout.trim(), if expected { "yes" } else { "no" }, "{question}: {}", answer.stderr);
+    let words: Vec<&str> = question.split(' ').collect();
+    let (resource, name) = words[1].split_once('/').unwrap_or((words[1], ""));
+    let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));
+    let attributes = json!({"verb": words[0], "resource": resource, "group": group, "name": name,
+        "namespace": words.get(3).unwrap_or(&"")});
+    let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+        "spec": {"user": IDENTITY, "groups": ["system:serviceaccounts", "system:authenticated"],
+            "resourceAttributes": attributes}});
+    let answer = guard.api.create(REVIEWS, &review);
+    assert_eq!(answer.body["status"]["allowed"], expected, "{question}: {answer:?}");
 }
 
 #[test]
@@ -21,9 +41,10 @@ fn the_printed_rights_are_enough_and_no_more() {
     let denied: Vec<_> = denied.filter(|event| event["responseStatus"]["code"] == 403).collect();
     assert!(denied.is_empty(), "{denied:#?}");
 
-    for verb in ["get", "list", "watch"] {
+    for verb in ["list", "watch"] {
         check(&guard, &format!("{verb} clusterversions.config.openshift.io"), true);
     }
+    check(&guard, "get clusterversions.config.openshift.io/version", true);
     check(&guard, "create events -n default", true);
     check(&guard, "list nodes", true);
     let of_registries = "secrets/internal-release-image-registry-auth -n openshift-machine-config-operator";
@@ -32,6 +53,8 @@ fn the_printed_rights_are_enough_and_no_more() {
     check(&guard, "get controllerconfigs.machineconfiguration.openshift.io/machine-config-controller", true);
     for question in [
         "create events -n kube-system",
+        "get clusterversions.config.openshift.io/other",
+        "get machineconfigs.machineconfiguration.openshift.io",
         "patch events -n default",
         "update clusterversions.config.openshift.io",
         "delete internalreleaseimages.machineconfiguration.openshift.io",
@@ -41,9 +64,118 @@ fn the_printed_rights_are_enough_and_no_more() {
         "list controllerconfigs.machineconfiguration.openshift.io",
         "update nodes",
         "get pods -n openshift-airgate",
-        "update validatingwebhookconfigurations",
+        "update validatingwebhookconfigurations.admissionregistration.k8s.io",
         "impersonate users",
     ] {
         check(&guard, question, false);
     }
+}
+
+/// One thing that somebody may do, or did: verb, resource with its group, namespace, name.
+type Deed = (String, String, String, String);
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn texts(value: &Value) -> Vec<String> {
+    value.as_array().into_iter().flatten().map(text).collect()
+}
+
+/// Everything that the printed roles allow, one by one; the name is empty where any will do.
+fn allowed(guard: &Guard) -> Vec<Deed> {
+    let printed = from_yaml(&guard.airgate(&["manifests", "--only", "rights"])).unwrap();
+    let mut deeds = vec![];
+    for role in printed.iter().filter(|object| ["Role", "ClusterRole"].contains(&object["kind"].as_str().unwrap())) {
+        for rule in role["rules"].as_array().unwrap() {
+            let names = texts(&rule["resourceNames"]);
+            let names = if names.is_empty() { vec![String::new()] } else { names };
+            for group in texts(&rule["apiGroups"]) {
+                for resource in texts(&rule["resources"]) {
+                    for verb in texts(&rule["verbs"]) {
+                        for name in &names {
+                            let resource = format!("{resource}.{group}");
+                            deeds.push((verb.clone(), resource, text(&role["metadata"]["namespace"]), name.clone()));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    deeds
+}
+
+/// What airgate did, each way of it once.
+fn done(guard: &Guard) -> BTreeSet<Deed> {
+    let events = guard.testbed.audit_events();
+    let ours = events.iter().filter(|event| event["user"]["username"] == IDENTITY);
+    let deed = |event: &Value| {
+        let object = &event["objectRef"];
+        let resource = format!("{}.{}", text(&object["resource"]), text(&object["apiGroup"]));
+        (text(&event["verb"]), resource, text(&object["namespace"]), text(&object["name"]))
+    };
+    ours.filter(|event| event["objectRef"].is_object()).map(deed).collect()
+}
+
+/// Makes airgate use all that it is there for: it follows its facts from the start on; a release that nobody knows is
+/// looked for, with what the cluster says of registries; a release leaves, after a live look; an override is used.
+fn exercise(guard: &Guard) {
+    let site = Site::new();
+    let image = json!({"apiVersion": "config.openshift.io/v1", "kind": "Image", "metadata": {"name": "cluster"},
+        "spec": {"additionalTrustedCA": {"name": "registry-cas"}}});
+    guard.testbed.put(&image);
+    let unknown =
+        json!({"spec": {"desiredUpdate": {"image": format!("127.0.0.1:1/ocp/release@sha256:{}", "5".repeat(64))}}});
+    eventually("the CAs that the image configuration names are read", || {
+        assert_eq!(guard.dry_run(&unknown).code, 403, "nothing is known of the release");
+        done(guard).iter().any(|(_, _, _, name)| name == "registry-cas").then_some(())
+    });
+    let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+    let (_, digest) = site.unlisted.image.split_once('@').unwrap();
+    let entry =
+        json!({"policy": "upgrade-path", "from": "4.18.12", "target": digest, "reason": "a test", "expires": soon});
+    let annotations = json!({"airgate.io/override": entry.to_string()});
+    let step =
+        json!({"metadata": {"annotations": annotations}, "spec": {"desiredUpdate": {"image": site.unlisted.image}}});
+    guard.api.merge(VERSION, &step).success();
+    guard.reset();
+    let drop = json!({"spec": internal_release_image(&[&site.current])["spec"]});
+    guard.api.merge(IMAGE, &drop).success();
+}
+
+#[test]
+fn every_printed_right_is_used_and_none_is_missing() {
+    let testbed = Testbed::start();
+    testbed.install_crds(&CrdSet::preferred());
+    let guard = Guard::start(testbed);
+    exercise(&guard);
+    let mut allowed = allowed(&guard);
+    assert!(allowed.len() > 30, "{allowed:#?}");
+    // One that is not granted, as nothing uses it: were it found to be used, this test would see nothing.
+    let control = ["get", "machineconfigpools.machineconfiguration.openshift.io", "", ""].map(str::to_owned).into();
+    allowed.push(control);
+    let unused = || -> Vec<Deed> {
+        let done = done(&guard);
+        let fits = |right: &Deed, deed: &Deed| {
+            let namespace = right.2.is_empty() || right.2 == deed.2;
+            (&right.0, &right.1) == (&deed.0, &deed.1) && namespace && (right.3.is_empty() || right.3 == deed.3)
+        };
+        allowed.iter().filter(|right| !done.iter().any(|deed| fits(right, deed))).cloned().collect()
+    };
+    // An Event is written after the answer.
+    let mut left = vec![];
+    for _ in 0..100 {
+        left = unused();
+        if left.len() == 1 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert_eq!(left, allowed[allowed.len() - 1..], "granted, and used by nothing");
+    let events = guard.testbed.audit_events();
+    let refused: Vec<_> = events
+        .iter()
+        .filter(|event| event["user"]["username"] == IDENTITY && event["responseStatus"]["code"] == 403)
+        .collect();
+    assert!(refused.is_empty(), "needed, and not granted: {refused:#?}");
 }

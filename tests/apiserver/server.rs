@@ -129,6 +129,11 @@ impl Server {
         self.args = args.into_iter().collect();
     }
 
+    /// From the next start on.
+    pub fn add_arg(&mut self, arg: &str) {
+        self.args.push(arg.to_owned());
+    }
+
     /// Starts it and waits until `ready`. The error holds the tail of its log.
     pub fn start(&mut self, watchdog: &Watchdog, mut ready: impl FnMut() -> bool) -> Result<(), String> {
         assert!(self.process.is_none(), "{} is running already", self.name);

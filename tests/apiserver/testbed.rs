@@ -157,6 +157,17 @@ impl Testbed {
         self.apiserver.start(&self.watchdog, || accepts(etcd) && ask("/readyz") && ask("/api/v1/namespaces/default"))
     }
 
+    /// Starts what deletes namespaces and collects what their end leaves behind.
+    pub fn start_controller_manager(&self) -> Child {
+        let mut command = Command::new(BINARIES.join("kube-controller-manager"));
+        command.arg(format!("--kubeconfig={}", self.kubeconfig().display()));
+        let key = self.dir.join("service-account.key");
+        command.arg(format!("--service-account-private-key-file={}", key.display()));
+        command.args(["--controllers=namespace-controller,garbage-collector-controller", "--leader-elect=false"]);
+        command.args(["--secure-port=0"]);
+        self.spawn(&mut command, &self.dir.join("kube-controller-manager.log"))
+    }
+
     /// The kubeconfig of an administrator (group system:masters).
     pub fn kubeconfig(&self) -> PathBuf {
         self.dir.join("kubeconfig")

@@ -11,6 +11,8 @@ mod cli;
 #[cfg(test)]
 mod demo;
 #[cfg(test)]
+mod lockout;
+#[cfg(test)]
 mod manifests;
 #[cfg(test)]
 mod messages;

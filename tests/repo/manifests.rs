@@ -109,3 +109,64 @@ fn a_server_outside_the_cluster_gets_its_url_and_ca() {
         assert!(refused.stderr.contains(part), "{args:?}: {}", refused.stderr);
     }
 }
+
+#[test]
+fn a_directory_is_written_anew_but_never_over_what_somebody_else_wrote() {
+    let parent = tempfile::tempdir().unwrap();
+    let directory = parent.path().join("deploy");
+    let name = directory.to_str().unwrap();
+    let write = |more: &[&str]| airgate(&[&["manifests", "--flavor", "kubernetes", "--dir", name], more].concat());
+    assert_eq!(write(&["--image", "registry.example/airgate@sha256:0"]).code, 0);
+    let first = tree(&directory);
+    assert!(first["deployment.yaml"].contains("image: registry.example/airgate@sha256:0"), "{first:#?}");
+    assert!(first["kustomization.yaml"].contains("- deployment.yaml"), "{first:#?}");
+
+    // Of another run, which had one more file; and a neighbour that is nobody's business.
+    fs::write(directory.join("monitoring-of-before.yaml"), &first["service.yaml"]).unwrap();
+    fs::write(directory.join("mine.yaml"), "kind: Mine\n").unwrap();
+    assert_eq!(write(&[]).code, 0);
+    let second = tree(&directory);
+    assert_eq!(second["mine.yaml"], "kind: Mine\n");
+    assert!(!second.contains_key("monitoring-of-before.yaml"), "{:?}", second.keys());
+    assert!(second["deployment.yaml"].contains("image: airgate:"), "{second:#?}");
+
+    fs::write(directory.join("service.yaml"), "kind: Mine\n").unwrap();
+    let refused = write(&["--mode", "audit"]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("service.yaml was not written by airgate manifests"), "{}", refused.stderr);
+    let untouched = tree(&directory);
+    assert_eq!(untouched["config.yaml"], second["config.yaml"], "nothing is written where something is in the way");
+}
+
+#[test]
+fn rights_alone_are_bound_to_whom_they_are_asked_for() {
+    let printed = airgate(&["manifests", "--only", "rights", "--user", "system:serviceaccount:ops:guard"]);
+    assert_eq!((printed.code, &*printed.stderr), (0, ""));
+    let objects = airgate::files::document::from_yaml(&printed.stdout).unwrap();
+    let kinds =
+        |wanted: &str| objects.iter().filter(|object| object["kind"].as_str() == Some(wanted)).collect::<Vec<_>>();
+    let bindings = [kinds("RoleBinding"), kinds("ClusterRoleBinding")].concat();
+    assert_eq!(bindings.len() * 2, objects.len(), "a role and its binding, and nothing else: {}", printed.stdout);
+    for binding in bindings {
+        let subject = &binding["subjects"][0];
+        assert_eq!((&subject["kind"], &subject["name"]), (&"User".into(), &"system:serviceaccount:ops:guard".into()));
+    }
+}
+
+#[test]
+fn options_that_do_not_go_together_are_refused_with_what_does() {
+    for (args, part) in [
+        (&["--flavor", "kubernetes", "--certificates", "service-ca"][..], "keeper or cert-manager"),
+        (&["--flavor", "payload", "--certificates", "keeper"], "service-ca, which every cluster has"),
+        (&["--flavor", "payload", "--single-node"], "share a single node"),
+        (&["--flavor", "payload", "--tree", "/nowhere"], "give --dir"),
+        (&["--image", "two words"], "HOST/PATH@sha256:DIGEST"),
+        (&["--user", "somebody"], "--only"),
+        (&["--tree", "/nowhere", "--dir", "/nowhere"], "cannot be used with"),
+        (&["--dir", "/proc/nowhere"], "cannot write /proc/nowhere/"),
+    ] {
+        let refused = airgate(&[&["manifests"], args].concat());
+        assert_eq!((refused.code, &*refused.stdout), (2, ""), "{args:?}: {}", refused.stderr);
+        assert!(refused.stderr.contains(part), "{args:?}: {}", refused.stderr);
+    }
+}

@@ -1,8 +1,6 @@
 //! Certificates that change while the server runs, with the file motions that really occur.
 
 use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -10,60 +8,8 @@ use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, 
 
 use super::client::{Client, H1, H2, TLS12, TLS13, review};
 use super::harness::{Setup, copy, until, within};
+use super::volume::SecretVolume;
 use airgate::tls::self_signed;
-
-/// A mounted Secret as kubelet keeps it.
-struct SecretVolume {
-    dir: PathBuf,
-    /// Where the generations come from, a directory each.
-    made: tempfile::TempDir,
-    generation: u32,
-}
-
-impl SecretVolume {
-    fn new(dir: &Path) -> Self {
-        fs::create_dir_all(dir).unwrap();
-        let mut volume = Self { dir: dir.to_owned(), made: tempfile::tempdir().unwrap(), generation: 0 };
-        volume.prepare();
-        volume.publish();
-        for name in ["tls.crt", "tls.key"] {
-            symlink(Path::new("..data").join(name), dir.join(name)).unwrap();
-        }
-        volume
-    }
-
-    fn source(&self, generation: u32) -> PathBuf {
-        self.made.path().join(generation.to_string())
-    }
-
-    /// The CA that is in use.
-    fn ca(&self) -> Vec<u8> {
-        fs::read(self.source(self.generation).join("ca.crt")).unwrap()
-    }
-
-    /// Makes the next pair and returns its CA.
-    fn prepare(&mut self) -> Vec<u8> {
-        let next = self.source(self.generation + 1);
-        self_signed::ensure(&next, &[]).unwrap();
-        fs::read(next.join("ca.crt")).unwrap()
-    }
-
-    /// kubelet's AtomicWriter: a new directory, a temporary link to it, renamed over `..data`, the old
-    /// directory removed.
-    fn publish(&mut self) {
-        let old = self.dir.join(format!("..gen_{}", self.generation));
-        self.generation += 1;
-        let name = format!("..gen_{}", self.generation);
-        let new = self.dir.join(&name);
-        fs::create_dir(&new).unwrap();
-        copy(&self.source(self.generation), &new, &["tls.crt", "tls.key"]);
-        symlink(&name, self.dir.join("..data_tmp")).unwrap();
-        fs::rename(self.dir.join("..data_tmp"), self.dir.join("..data")).unwrap();
-        if old.exists() {
-            fs::remove_dir_all(old).unwrap();
-        }
-    }
-}
 
 #[tokio::test]
 async fn five_rotations_of_a_mounted_secret_without_one_failed_call() {

@@ -5,7 +5,8 @@ use std::fmt::Write;
 use super::super::output::{Colour, paint};
 use crate::settings::ServerMode;
 use crate::status::{
-    Answer, BundleStatus, Bundles, Cluster, FactStatus, Judged, Kind, Needed, Presence, Status, Target, Upgrades,
+    Answer, BundleStatus, Bundles, Cluster, FactStatus, Judged, Kind, Needed, Presence, Registration, Status, Target,
+    Upgrades,
 };
 use crate::text::counted;
 use crate::verdict::Result as Outcome;
@@ -27,6 +28,9 @@ pub(super) fn screen(status: &Status) -> String {
         screen.section("OVERRIDES");
         screen.item(&format!("{} ({force}): {}", entry.object, entry.text));
         screen.command(&format!("airgate override --clear {}", entry.object));
+    }
+    if let Some(registration) = &status.registration {
+        screen.registration(registration);
     }
     screen.facts(&status.facts);
     for problem in &status.problems {
@@ -330,6 +334,41 @@ impl Screen {
         };
         self.field("removal", &text);
         if let Some(command) = command.filter(|_| removal.allowed()) {
+            self.command(command);
+        }
+    }
+
+    fn registration(&mut self, registration: &Registration) {
+        self.section("GUARD");
+        let Registration { state, fails_closed, without_ca, owner, .. } = registration;
+        match state {
+            Presence::Known => {
+                let closed = match fails_closed.as_slice() {
+                    [] => "no entry fails closed: every step passes while airgate is away".to_owned(),
+                    names => format!("fails closed: {}", names.join(", ")),
+                };
+                let owner = owner.as_ref().map_or_else(String::new, |name| format!("; it goes with namespace {name}"));
+                self.item(&format!("validatingwebhookconfiguration airgate is registered; {closed}{owner}"));
+                if !without_ca.is_empty() {
+                    let bad = paint(Colour::Red, "without a caBundle, no call succeeds:");
+                    self.item(&format!("{bad} {}", without_ca.join(", ")));
+                }
+            }
+            Presence::Absent => {
+                let off = paint(Colour::Yellow, "not registered:");
+                self.item(&format!("{off} the API server asks airgate nothing, every step passes unjudged"));
+            }
+            Presence::Unknown => {
+                let why = registration.why.as_deref().unwrap_or_default();
+                self.item(&format!("validatingwebhookconfiguration airgate cannot be read: {why}"));
+            }
+        }
+        if let Some(reason) = &registration.unregistered {
+            self.item(&format!("kept away by airgate.io/unregistered on its namespace ({reason}); to end that:"));
+            self.command("airgate unregister --undo");
+        }
+        if let Some(command) = registration.removal {
+            self.item("before airgate is uninstalled, or where it locks you out:");
             self.command(command);
         }
     }
