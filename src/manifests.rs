@@ -12,6 +12,7 @@ mod layout;
 pub mod monitoring;
 mod namespace;
 mod network;
+mod olm;
 mod overlay;
 mod payload;
 mod registration;
@@ -29,6 +30,7 @@ use serde_json::{Value, json};
 use crate::settings::ServerMode;
 pub use certificates::Certificates;
 pub use layout::{File, files, tree};
+pub use olm::olm;
 pub use webhooks::webhook_configuration;
 pub use written::write;
 
@@ -43,6 +45,8 @@ pub enum Flavor {
     Kubernetes,
     /// A part of OpenShift's release payload, applied by the cluster-version operator.
     Payload,
+    /// An operator bundle and a catalog, installed by OLM.
+    Olm,
 }
 
 /// How the API server reaches airgate.
@@ -112,7 +116,7 @@ impl Flavor {
     #[must_use]
     pub fn namespace(self) -> &'static str {
         match self {
-            Self::Openshift | Self::Payload => "openshift-airgate",
+            Self::Openshift | Self::Payload | Self::Olm => "openshift-airgate",
             Self::Kubernetes => "airgate",
         }
     }
@@ -232,7 +236,22 @@ pub fn rights_alone(options: &Options) -> anyhow::Result<Vec<Document>> {
     if options.flavor.on_openshift() {
         documents.extend(registries::documents(options)?);
     }
+    if options.register {
+        documents.extend(registration::documents(options)?);
+    }
     Ok(documents)
+}
+
+/// The webhook configuration alone, as it stands among [`documents`].
+///
+/// # Errors
+/// Where it cannot be written as JSON.
+pub fn registered(options: &Options) -> anyhow::Result<Value> {
+    let mut object = serde_json::to_value(webhook_configuration(options))?;
+    if options.endpoint == Endpoint::Service {
+        label(&mut object);
+    }
+    Ok(object)
 }
 
 /// Documents as one YAML text.
@@ -263,6 +282,7 @@ impl fmt::Display for Flavor {
             Self::Openshift => "openshift",
             Self::Kubernetes => "kubernetes",
             Self::Payload => "payload",
+            Self::Olm => "olm",
         })
     }
 }
