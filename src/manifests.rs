@@ -185,7 +185,7 @@ impl Document {
     /// # Errors
     /// Where it cannot be written as YAML.
     pub fn yaml(&self) -> anyhow::Result<String> {
-        let comment = self.comment.lines().map(|line| format!("# {line}\n")).collect::<String>();
+        let comment = self.comment.lines().fold(String::new(), |text, line| text + "# " + line + "\n");
         Ok(comment + &serde_saphyr::to_string(&self.object)?)
     }
 }
@@ -217,7 +217,9 @@ pub fn documents(options: &Options) -> anyhow::Result<Vec<Document>> {
         documents.push(Document::new("webhooks", webhook_configuration(options))?);
     }
     if options.endpoint == Endpoint::Service {
-        documents.iter_mut().for_each(|document| label(&mut document.object));
+        for document in &mut documents {
+            label(&mut document.object);
+        }
     }
     if options.flavor == Flavor::Payload {
         documents.iter_mut().for_each(payload::annotate);

@@ -39,6 +39,9 @@ const STATES: [State; 7] = [
     State::Failing,
 ];
 
+/// What a write is.
+const WRITES: [&str; 3] = ["apply", "replace", "delete"];
+
 impl State {
     pub fn as_str(self) -> &'static str {
         match self {
@@ -95,8 +98,20 @@ pub struct Counts {
 
 impl Counts {
     pub fn new(metrics: &Metrics) -> Self {
-        let counts = Self::default();
+        let counts = Self::idle(metrics);
         counts.show(&Status::default());
+        counts
+    }
+
+    /// Of a server that registers nothing: the same metrics, in no state.
+    pub fn idle(metrics: &Metrics) -> Self {
+        let counts = Self::default();
+        for state in STATES {
+            drop(counts.state.get_or_create(&StateLabel { state: state.as_str() }));
+        }
+        for what in WRITES {
+            drop(counts.writes.get_or_create(&WriteLabel { what }));
+        }
         let (state, leader, writes) = (counts.state.clone(), counts.leader.clone(), counts.writes.clone());
         metrics.register(|registry| {
             registry.register(

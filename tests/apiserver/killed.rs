@@ -91,6 +91,7 @@ fn guarded_steps_fail_closed_without_airgate_and_its_return_is_the_end_of_it() {
     guard.kill();
     check_way_out(&guard);
     check_fails_closed(&guard);
+    check_alert_series(&guard);
     guard.run();
     guard.reset();
     check_verdicts(&guard);
@@ -173,6 +174,21 @@ fn failed_calls(guard: &Guard) -> u64 {
             || line.starts_with("apiserver_admission_webhook_fail_open_count{")
     });
     failed.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum()
+}
+
+/// The shipped alerts on failing calls ask for these series.
+fn check_alert_series(guard: &Guard) {
+    let metrics = guard.api.send("GET", "/metrics", "", None).body;
+    let lines: Vec<&str> = metrics.as_str().unwrap_or_default().lines().collect();
+    for (name, labels) in [
+        ("request_total", vec![r#"name="clusterversion.airgate.io""#]),
+        ("rejection_count", vec![r#"name="clusterversion.airgate.io""#, r#"error_type="calling_webhook_error""#]),
+        ("fail_open_count", vec![r#"name="override.airgate.io""#]),
+    ] {
+        let family = format!("apiserver_admission_webhook_{name}{{");
+        let there = |line: &&&str| line.starts_with(&family) && labels.iter().all(|label| line.contains(label));
+        assert!(lines.iter().any(|line| there(&line)), "{family} with {labels:?}");
+    }
 }
 
 /// airgate sees this many InternalReleaseImages, in this version of the API.

@@ -43,6 +43,8 @@ mod lockout;
 #[cfg(test)]
 mod lookups;
 #[cfg(test)]
+mod monitoring;
+#[cfg(test)]
 mod node_registry;
 #[cfg(test)]
 mod objects;

@@ -50,7 +50,7 @@ use Severity::{Critical, Info, Warning};
 
 /// 21 days: service-ca renews 13 months before the end, cert-manager and airgate's own keeper 30 days of 90; at 21 a
 /// renewal has failed for days. 3 days: a weekend is left. 180 days: the keeper makes the next CA a year before.
-pub static ALERTS: [Alert; 22] = [
+pub static ALERTS: [Alert; 23] = [
     Alert {
         name: "AirgateDown",
         expr: "absent(up{$own} == 1)",
@@ -230,6 +230,15 @@ pub static ALERTS: [Alert; 22] = [
         summary: "The API server could not call airgate and stored changes unjudged.",
         description: "Calls of {{ $labels.name }} failed within the last hour, and what it guards passed. airgate audit finds what should not have.",
         first: "airgate audit",
+    },
+    Alert {
+        name: "AirgateNotRegistered",
+        expr: "max by (state) (airgate_registration_state{$own,state!=\"registered\"}) == 1 unless on () max(airgate_registration_state{$own,state=\"registered\"}) == 1",
+        hold: "15m",
+        severity: Warning,
+        summary: "The webhook configuration that airgate keeps is not what it should be.",
+        description: "For 15 minutes no replica has seen the webhook configuration as it should be; its state is {{ $labels.state }}. Depending on it, nothing is guarded, or not everything, or guarded steps fail.",
+        first: "oc get validatingwebhookconfiguration airgate -o yaml",
     },
     Alert {
         name: "AirgateTwoVersions",
