@@ -202,9 +202,6 @@ pub fn documents(options: &Options) -> anyhow::Result<Vec<Document>> {
         documents.push(service::account(options)?);
         documents.extend(rights_alone(options)?);
         documents.extend(certificates::documents(options)?);
-        if options.register {
-            documents.extend(registration::documents(options)?);
-        }
         documents.extend(config::documents(options)?);
         documents.push(network::document(options)?);
         documents.push(service::document(options)?);

@@ -54,7 +54,7 @@ pub struct ManifestsArgs {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["dir", "only", "url"])]
     tree: Option<PathBuf>,
     /// For airgate serve --register: the rights that it needs, and no webhook configuration
-    #[arg(long, conflicts_with_all = ["url", "only"])]
+    #[arg(long, conflicts_with = "url")]
     register: bool,
 }
 

@@ -125,7 +125,8 @@ async fn unregister(args: &UnregisterArgs, site: &Site) -> Result<Told> {
     }
     if stored.is_some() {
         bail!(
-            "validatingwebhookconfiguration/airgate comes back as often as it is deleted: airgate serve --register runs in a namespace that was not annotated (give --namespace), or something else applies it"
+            "validatingwebhookconfiguration/airgate comes back as often as it is deleted: airgate serve --register runs in a namespace that was not annotated (give --namespace), or something else applies it. {}",
+            told.said.join("; ")
         );
     }
     if !told.deleted {

@@ -8,6 +8,9 @@ use serde_json::Value;
 
 use super::run::airgate;
 
+const IMAGE: &str =
+    "registry.example:5000/airgate@sha256:0000000000000000000000000000000000000000000000000000000000000000";
+
 fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -56,7 +59,7 @@ fn what_is_checked_in_is_what_is_written() {
 
 #[test]
 fn operator_verify_and_opm_have_nothing_to_say() {
-    let directory = written(&["--image", "registry.example:5000/airgate@sha256:0000"]);
+    let directory = written(&["--image", IMAGE]);
     let bundle = directory.path().join("bundle");
     let verify = |bundle: &Path| {
         let output = Command::new(tool("operator-verify")).arg("manifests").arg(bundle).output().unwrap();
@@ -78,11 +81,26 @@ fn operator_verify_and_opm_have_nothing_to_say() {
     assert!(!validate(&catalog).status.success());
 }
 
+#[test]
+fn what_registers_itself_has_each_object_once_and_no_configuration() {
+    let objects = airgate::files::document::from_yaml(&airgate(&["manifests", "--register"]).stdout).unwrap();
+    let mut names: Vec<String> = objects
+        .iter()
+        .map(|object| format!("{} {} {}", object["kind"], object["metadata"]["namespace"], object["metadata"]["name"]))
+        .collect();
+    assert!(!names.iter().any(|name| name.contains("ValidatingWebhookConfiguration")), "{names:?}");
+    let all = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), all, "{names:?}");
+    let deployment = objects.iter().find(|object| object["kind"] == "Deployment").unwrap();
+    assert!(deployment.to_string().contains("\"--register\""), "{deployment:#}");
+}
+
 /// What a site mirrors and grants, and what a person reads before uninstalling.
 #[test]
 fn the_bundle_names_its_images_its_rights_and_its_way_out() {
-    let image = "registry.example:5000/airgate@sha256:0000";
-    let directory = written(&["--image", image, "--bundle-image", "registry.example:5000/airgate-bundle:1"]);
+    let directory = written(&["--image", IMAGE, "--bundle-image", "registry.example:5000/airgate-bundle:1"]);
     let read = |path: &str| {
         let text = std::fs::read_to_string(directory.path().join(path)).unwrap();
         airgate::files::document::from_yaml(&text).unwrap()
@@ -90,8 +108,8 @@ fn the_bundle_names_its_images_its_rights_and_its_way_out() {
     let csv = read("bundle/manifests/airgate.clusterserviceversion.yaml").remove(0);
     let deployment = &csv["spec"]["install"]["spec"]["deployments"][0]["spec"];
     let container = &deployment["template"]["spec"]["containers"][0];
-    assert_eq!(container["image"], image);
-    assert_eq!(csv["spec"]["relatedImages"][0]["image"], image);
+    assert_eq!(container["image"], IMAGE);
+    assert_eq!(csv["spec"]["relatedImages"][0]["image"], IMAGE);
     let args = container["args"].as_array().unwrap();
     assert!(args.contains(&"--register".into()) && args.contains(&"--tls-dir=/etc/airgate/tls".into()), "{args:?}");
     assert!(!csv.to_string().contains("\"config\""), "the config file is the site's");
@@ -112,7 +130,7 @@ fn the_bundle_names_its_images_its_rights_and_its_way_out() {
 
     let catalog = read("catalog/airgate/catalog.yaml");
     let images: Vec<&Value> = catalog[2]["relatedImages"].as_array().unwrap().iter().map(|one| &one["image"]).collect();
-    assert_eq!(images, ["registry.example:5000/airgate-bundle:1", image]);
+    assert_eq!(images, ["registry.example:5000/airgate-bundle:1", IMAGE]);
     for (args, part) in [
         (vec!["manifests", "--flavor", "olm"], "give --dir DIR"),
         (vec!["manifests", "--flavor", "olm", "--dir", "/nowhere", "--certificates", "keeper"], "service-ca"),
