@@ -109,7 +109,7 @@ impl Server {
             status["settings"] = settings.clone();
             status["audit"] = patrol.status();
             status["certificateKeeper"] = json!(kept.as_ref().map(|kept| (*kept.status()).clone()));
-            status["registration"] = json!(registration.as_ref().map(|shown| registration::json(shown)));
+            status["registration"] = json!(registration.as_ref().map(registration::json));
             status["lookups"] = lookups.as_ref().map(|lookups| lookups.status()).into();
             status
         });

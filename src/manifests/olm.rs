@@ -39,7 +39,7 @@ pub fn olm(options: &Options, bundle_image: &str) -> anyhow::Result<Vec<File>> {
     }
     files.push(yaml("bundle/metadata/annotations.yaml", &json!({"annotations": annotations()}))?);
     let labels = annotations().as_object().cloned().unwrap_or_default();
-    let labels: String = labels.iter().map(|(key, value)| format!("LABEL {key}={value}\n")).collect();
+    let labels = labels.iter().fold(String::new(), |text, (key, value)| text + &format!("LABEL {key}={value}\n"));
     let text = format!("FROM scratch\n{labels}COPY bundle/manifests /manifests/\nCOPY bundle/metadata /metadata/\n");
     files.push(File { path: "bundle.Containerfile".into(), text });
     files.push(catalog(&options, &csv, bundle_image)?);
