@@ -59,7 +59,7 @@ fn release_in(dir: &Path) {
 }
 
 /// What stands between backticks in a sentence and in no block of these pages.
-const SPOKEN_OF: [(&str, Spoken); 11] = [
+const SPOKEN_OF: [(&str, Spoken); 12] = [
     ("image/build arm64", Spoken::NotRun("it needs a linker for arm64, and the page says that it was not run")),
     ("skopeo login", Spoken::NotRun("it asks a person for a password")),
     ("airgate override --help", Spoken::Runs("airgate override --help")),
@@ -71,6 +71,7 @@ const SPOKEN_OF: [(&str, Spoken); 11] = [
     ("airgate unregister", Spoken::NotRun("tests/apiserver/register.rs runs it")),
     ("airgate runbook NAME", Spoken::Runs("airgate runbook AirgateDown")),
     ("airgate snapshot DIR --request FILE", Spoken::NotRun("tests/repo/snapshot.rs runs it")),
+    ("kubectl describe certificate -n airgate", Spoken::NotRun("it is cert-manager's, which is not here")),
     ("kubectl -n airgate describe certificate", Spoken::NotRun("it is cert-manager's, which is not here")),
     (
         "oc -n openshift-airgate rollout undo deployment/airgate",

@@ -18,6 +18,5 @@ mod root;
 #[cfg(test)]
 mod runs;
 #[cfg(test)]
-#[expect(dead_code, reason = "the tests on an API server use the rest")]
 #[path = "../apiserver/server.rs"]
 mod server;

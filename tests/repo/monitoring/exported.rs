@@ -46,7 +46,7 @@ pub async fn eventful() -> Running {
         server.review(&review).await;
     }
     // A connection that comes to nothing.
-    drop(std::net::TcpStream::connect(server.health_address()).unwrap());
+    drop(std::net::TcpStream::connect(server.health.trim_start_matches("http://")).unwrap());
     let there = ["airgate_audit_findings{", "airgate_file_problems 1\n", "airgate_connections_ended_total{"];
     let end = Instant::now() + Duration::from_secs(20);
     loop {

@@ -86,7 +86,7 @@ impl Prometheus {
 #[tokio::test]
 async fn prometheus_raises_what_there_is_to_raise() {
     let server = eventful().await;
-    let prometheus = Prometheus::start(server.health_address());
+    let prometheus = Prometheus::start(server.health.trim_start_matches("http://"));
     let description = prometheus.fires("AirgateFilesUnusable").await;
     assert!(description.starts_with("1 files of the directories"), "{description}");
     assert!(description.contains("\nFirst: oc -n openshift-airgate logs deployment/airgate\n"), "{description}");
