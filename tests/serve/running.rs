@@ -17,7 +17,8 @@ pub const V4_23_1: &str = "sha256:290d50fbfd9114b10d676eec5455daa21fa924f8745dc2
 pub struct Running {
     pub dir: TempDir,
     url: String,
-    health: String,
+    /// `http://`, host and port of `/metrics`.
+    pub health: String,
     admin: String,
     client: reqwest::Client,
     _signals: mpsc::Sender<&'static str>,
@@ -83,11 +84,6 @@ impl Running {
 
     pub async fn health(&self, path: &str) -> (u16, String) {
         self.get(format!("{}{path}", self.health)).await
-    }
-
-    /// Host and port of `/metrics`.
-    pub fn health_address(&self) -> &str {
-        self.health.trim_start_matches("http://")
     }
 
     pub async fn status(&self) -> Value {

@@ -1,6 +1,7 @@
 //! What is asked of Prometheus is what a running airgate exports, and what it exports is documented.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -46,7 +47,7 @@ pub async fn eventful() -> Running {
         server.review(&review).await;
     }
     // A connection that comes to nothing.
-    drop(std::net::TcpStream::connect(server.health_address()).unwrap());
+    drop(std::net::TcpStream::connect(server.health.trim_start_matches("http://")).unwrap());
     let there = ["airgate_audit_findings{", "airgate_file_problems 1\n", "airgate_connections_ended_total{"];
     let end = Instant::now() + Duration::from_secs(20);
     loop {
@@ -162,7 +163,7 @@ async fn every_metric_is_documented() {
             _ => name,
         };
         let labels: Vec<_> = family.labels.iter().map(|label| format!("`{label}`")).collect();
-        rows += &format!("| `{name}` | {} | {} |\n", labels.join(", "), family.help);
+        writeln!(rows, "| `{name}` | {} | {} |", labels.join(", "), family.help).unwrap();
     }
     let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md")).unwrap();
     let (_, table) = page.split_once("|---|---|---|\n").unwrap();

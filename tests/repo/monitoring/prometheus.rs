@@ -57,7 +57,7 @@ impl Prometheus {
 
     /// Asks until the answer has something to say.
     async fn eventually<T>(&self, path: &str, mut wanted: impl FnMut(&Value) -> Option<T>) -> T {
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + Duration::from_mins(1);
         let mut last = String::new();
         while Instant::now() < end {
             if let Ok(response) = reqwest::get(format!("{}/{path}", self.url)).await {
@@ -86,7 +86,7 @@ impl Prometheus {
 #[tokio::test]
 async fn prometheus_raises_what_there_is_to_raise() {
     let server = eventful().await;
-    let prometheus = Prometheus::start(server.health_address());
+    let prometheus = Prometheus::start(server.health.trim_start_matches("http://"));
     let description = prometheus.fires("AirgateFilesUnusable").await;
     assert!(description.starts_with("1 files of the directories"), "{description}");
     assert!(description.contains("\nFirst: oc -n openshift-airgate logs deployment/airgate\n"), "{description}");
