@@ -37,5 +37,6 @@ generate: ## write the generated manifests and documents anew
 	cargo build
 	for flavor in openshift kubernetes; do target/debug/airgate manifests --flavor $$flavor --tree deploy/$$flavor; done
 	target/debug/airgate manifests --flavor payload --dir deploy/payload
+	target/debug/airgate manifests --flavor olm --dir deploy/olm
 	target/debug/airgate policies reference > docs/policies.md
 	target/debug/airgate status --state policies/sample/state --releases policies/sample/releases > docs/status-sample.txt

@@ -12,6 +12,7 @@ mod layout;
 pub mod monitoring;
 mod namespace;
 mod network;
+mod olm;
 mod overlay;
 mod payload;
 mod registration;
@@ -29,6 +30,7 @@ use serde_json::{Value, json};
 use crate::settings::ServerMode;
 pub use certificates::Certificates;
 pub use layout::{File, files, tree};
+pub use olm::olm;
 pub use webhooks::webhook_configuration;
 pub use written::write;
 
@@ -43,6 +45,8 @@ pub enum Flavor {
     Kubernetes,
     /// A part of OpenShift's release payload, applied by the cluster-version operator.
     Payload,
+    /// An operator bundle and a catalog, installed by OLM.
+    Olm,
 }
 
 /// How the API server reaches airgate.
@@ -112,7 +116,7 @@ impl Flavor {
     #[must_use]
     pub fn namespace(self) -> &'static str {
         match self {
-            Self::Openshift | Self::Payload => "openshift-airgate",
+            Self::Openshift | Self::Payload | Self::Olm => "openshift-airgate",
             Self::Kubernetes => "airgate",
         }
     }
@@ -181,7 +185,7 @@ impl Document {
     /// # Errors
     /// Where it cannot be written as YAML.
     pub fn yaml(&self) -> anyhow::Result<String> {
-        let comment = self.comment.lines().map(|line| format!("# {line}\n")).collect::<String>();
+        let comment = self.comment.lines().fold(String::new(), |text, line| text + "# " + line + "\n");
         Ok(comment + &serde_saphyr::to_string(&self.object)?)
     }
 }
@@ -213,7 +217,9 @@ pub fn documents(options: &Options) -> anyhow::Result<Vec<Document>> {
         documents.push(Document::new("webhooks", webhook_configuration(options))?);
     }
     if options.endpoint == Endpoint::Service {
-        documents.iter_mut().for_each(|document| label(&mut document.object));
+        for document in &mut documents {
+            label(&mut document.object);
+        }
     }
     if options.flavor == Flavor::Payload {
         documents.iter_mut().for_each(payload::annotate);
@@ -230,7 +236,22 @@ pub fn rights_alone(options: &Options) -> anyhow::Result<Vec<Document>> {
     if options.flavor.on_openshift() {
         documents.extend(registries::documents(options)?);
     }
+    if options.register {
+        documents.extend(registration::documents(options)?);
+    }
     Ok(documents)
+}
+
+/// The webhook configuration alone, as it stands among [`documents`].
+///
+/// # Errors
+/// Where it cannot be written as JSON.
+pub fn registered(options: &Options) -> anyhow::Result<Value> {
+    let mut object = serde_json::to_value(webhook_configuration(options))?;
+    if options.endpoint == Endpoint::Service {
+        label(&mut object);
+    }
+    Ok(object)
 }
 
 /// Documents as one YAML text.
@@ -261,6 +282,7 @@ impl fmt::Display for Flavor {
             Self::Openshift => "openshift",
             Self::Kubernetes => "kubernetes",
             Self::Payload => "payload",
+            Self::Olm => "olm",
         })
     }
 }

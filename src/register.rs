@@ -18,7 +18,7 @@ use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::manifests::{Options, webhook_configuration};
+use crate::manifests::{Options, registered};
 use crate::metrics::Metrics;
 use crate::readiness::Readiness;
 use crate::tls::reload::LiveTls;
@@ -97,6 +97,10 @@ impl Registrar {
                 }
             } else {
                 self.step_back().await;
+                if self.readiness.is_draining() {
+                    // Nothing is left to do, and the process ends when it is ready to.
+                    return std::future::pending().await;
+                }
                 TICK
             };
             let until = Instant::now() + pause;
@@ -179,7 +183,7 @@ impl Registrar {
             None => None,
         };
         let options = Options { ca_bundle, ..self.options.clone() };
-        let mut printed = serde_json::to_value(webhook_configuration(&options)).ok()?;
+        let mut printed = registered(&options).ok()?;
         // An object to apply names its kind.
         printed["apiVersion"] = "admissionregistration.k8s.io/v1".into();
         printed["kind"] = "ValidatingWebhookConfiguration".into();

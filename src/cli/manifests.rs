@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 
 use super::output::{line, note};
 use crate::manifests::{
-    Certificates, Document, Endpoint, Flavor, IMAGE, Options, documents, files, render, rights_alone, tree, write,
+    Certificates, Document, Endpoint, Flavor, IMAGE, Options, documents, files, olm, render, rights_alone, tree, write,
 };
 use crate::settings::ServerMode;
 
@@ -32,6 +32,9 @@ pub struct ManifestsArgs {
     /// airgate's image, best by digest
     #[arg(long, value_name = "PULLSPEC", default_value = IMAGE, hide_default_value = true)]
     image: String,
+    /// The image of the operator bundle, which the catalog names (--flavor olm)
+    #[arg(long, value_name = "PULLSPEC", default_value = BUNDLE_IMAGE, hide_default_value = true)]
+    bundle_image: String,
     /// Who makes the serving certificate [default: service-ca on OpenShift, else keeper]
     #[arg(long, value_enum)]
     certificates: Option<Certificates>,
@@ -66,8 +69,19 @@ enum Part {
     Rights,
 }
 
+/// What a mirror puts a real pullspec in place of.
+const BUNDLE_IMAGE: &str = concat!("airgate-bundle:", env!("CARGO_PKG_VERSION"));
+
 pub fn run(args: &ManifestsArgs) -> Result<ExitCode> {
     let options = args.options()?;
+    if options.flavor == Flavor::Olm {
+        let Some(directory) = &args.dir else { bail!("--flavor olm is files, a bundle and a catalog: give --dir DIR") };
+        if args.only.is_some() || options.endpoint != Endpoint::Service || options.ca_bundle.is_some() {
+            bail!("--flavor olm is a whole operator: leave --only, --url and --ca-file out");
+        }
+        write(directory, &olm(&options, &args.bundle_image)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if let Some(directory) = &args.tree {
         if options.flavor == Flavor::Payload {
             bail!("--tree is for kustomize, which has no part in a release payload: give --dir");
@@ -105,6 +119,9 @@ impl ManifestsArgs {
         match (self.flavor, certificates) {
             (Flavor::Kubernetes, Certificates::ServiceCa) => {
                 bail!("--certificates service-ca is OpenShift's: with --flavor kubernetes it is keeper or cert-manager")
+            }
+            (Flavor::Olm, Certificates::CertManager | Certificates::Keeper) => {
+                bail!("--certificates {certificates}: in an operator bundle it is service-ca, which every cluster has")
             }
             (Flavor::Payload, Certificates::CertManager | Certificates::Keeper) => {
                 bail!("--certificates {certificates}: in a release payload it is service-ca, which every cluster has")

@@ -99,7 +99,7 @@ fn keeper(options: &Options) -> anyhow::Result<Vec<Document>> {
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
         "metadata": {"name": SECRET, "namespace": options.namespace}});
     let by_name = |rule: PolicyRule, name: &str| PolicyRule { resource_names: Some(vec![name.into()]), ..rule };
-    let of_secret = by_name(rule("", "secrets", &["get", "update", "patch"]), SECRET);
+    let of_secret = by_name(rule("", "secrets", &["get", "patch"]), SECRET);
     let of_webhooks = rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", &["get", "patch"]);
     let metadata = || named(KEEPER, Some(&options.namespace));
     let (binding, subjects) = (role_ref("Role", KEEPER), Some(subjects(options)));

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{Document, NAME, Options};
 use crate::settings::ServerMode;
 
-const FILE: &str = "config";
+pub(super) const FILE: &str = "config";
 /// The key, and the name of the mounted file.
 pub(super) const CONFIG: &str = "config.yaml";
 pub(super) const TRUSTED_CA: &str = "airgate-trusted-ca";
@@ -69,7 +69,7 @@ fn text(mode: ServerMode) -> String {
 /// Changes with the config file, so that pods change with it.
 pub(super) fn fingerprint(mode: ServerMode) -> String {
     let hash = digest(&SHA256, text(mode).as_bytes());
-    hash.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    hash.as_ref().iter().take(8).fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 #[cfg(test)]

@@ -131,7 +131,10 @@ fn container(options: &Options) -> Value {
         Certificates::ServiceCa | Certificates::CertManager => format!("--tls-dir={TLS_DIR}"),
     });
     if options.register {
-        args.extend(["--register".to_owned(), format!("--flavor={}", options.flavor)]);
+        args.push("--register".to_owned());
+        if !options.flavor.on_openshift() {
+            args.push(format!("--flavor={}", options.flavor));
+        }
     }
     let probe = |path: &str, period: u32, failures: u32| {
         json!({"httpGet": {"path": path, "port": HEALTH}, "periodSeconds": period, "timeoutSeconds": 3,

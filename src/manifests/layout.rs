@@ -29,7 +29,7 @@ pub fn files(options: &Options, documents: &[Document]) -> anyhow::Result<Vec<Fi
     for (position, (concern, documents)) in concerns.iter().enumerate() {
         let path = match options.flavor {
             Flavor::Payload => payload::file_name(position, concern),
-            Flavor::Openshift | Flavor::Kubernetes => format!("{concern}.yaml"),
+            Flavor::Openshift | Flavor::Kubernetes | Flavor::Olm => format!("{concern}.yaml"),
         };
         files.push(File { path, text: render(documents)? });
     }

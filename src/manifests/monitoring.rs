@@ -14,7 +14,8 @@ use super::rights::{role_ref, rule};
 use super::service::HEALTH;
 use super::{Document, Flavor, NAME, Options, named, selector};
 
-const FILE: &str = "monitoring";
+/// Where they stand.
+pub(super) const FILE: &str = "monitoring";
 const API_VERSION: &str = "monitoring.coreos.com/v1";
 /// The service account of OpenShift's own Prometheus: its name, its namespace, and that of the rights it is given.
 const PROMETHEUS: (&str, &str) = ("prometheus-k8s", "openshift-monitoring");
@@ -43,8 +44,11 @@ pub(super) fn documents(options: &Options) -> anyhow::Result<Vec<Document>> {
                 "spec": {"groups": [alerts::group(&options.namespace)]},
             }),
         )?,
-        Document::new(FILE, dashboard(options)?)?,
     ];
+    // OLM would put it where the operator is, and the console looks for dashboards in one namespace alone.
+    if options.flavor != Flavor::Olm {
+        documents.push(Document::new(FILE, dashboard(options)?)?);
+    }
     if options.flavor.on_openshift() {
         documents.extend(rights(options)?);
     }
@@ -74,7 +78,7 @@ fn rights(options: &Options) -> anyhow::Result<[Document; 2]> {
 fn dashboard(options: &Options) -> anyhow::Result<ConfigMap> {
     let (name, namespace, label, value) = match options.flavor {
         // Nearly everything in this namespace is somebody else's.
-        Flavor::Openshift | Flavor::Payload => {
+        Flavor::Openshift | Flavor::Payload | Flavor::Olm => {
             ("dashboard-airgate", DASHBOARDS, "console.openshift.io/dashboard", "true")
         }
         Flavor::Kubernetes => ("airgate-dashboard", &*options.namespace, "grafana_dashboard", "1"),

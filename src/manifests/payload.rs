@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::layout::File;
-use super::{Document, NAME};
+use super::{Document, NAME, config};
 
 /// Beside the operators that are not needed to bring a cluster up.
 const RUN_LEVEL: &str = "0000_50";
@@ -16,7 +16,7 @@ pub(super) fn annotate(document: &mut Document) {
         annotations[format!("include.release.openshift.io/{profile}")] = json!("true");
     }
     // What others write: the administrator, the network operator. It is made once and then left alone.
-    if document.object["kind"] == "ConfigMap" {
+    if document.file == config::FILE && document.object["kind"] == "ConfigMap" {
         document.object["metadata"]["annotations"]["release.openshift.io/create-only"] = json!("true");
     }
 }

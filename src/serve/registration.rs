@@ -7,11 +7,10 @@ use anyhow::{Context, Result, bail};
 use arc_swap::ArcSwap;
 use serde_json::Value;
 
-use crate::certificates::Kept;
 use crate::config::ConfigFile;
 use crate::files::read_named_text;
 use crate::http::tasks::Tasks;
-use crate::manifests::{Endpoint, Options};
+use crate::manifests::{Certificates, Endpoint, Flavor, Options};
 use crate::metrics::Metrics;
 use crate::readiness::Readiness;
 use crate::register::api::Site;
@@ -20,16 +19,14 @@ use crate::register::{OwnCa, Registrar};
 use crate::tls::reload::LiveTls;
 use crate::tls::self_signed;
 
-pub(super) type Shown = Arc<ArcSwap<Status>>;
+use super::tls::NAMESPACE_FILE;
 
-/// Where a pod's service account says which namespace it is in.
-const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+pub(super) type Shown = Arc<ArcSwap<Status>>;
 
 /// Starts the registrar where the configuration asks for it.
 pub(super) async fn start(
     config: &ConfigFile,
     tls: LiveTls,
-    kept: Option<Kept>,
     readiness: &Readiness,
     metrics: &Metrics,
     tasks: &mut Tasks,
@@ -47,15 +44,13 @@ pub(super) async fn start(
     let client = crate::watch::connect(config.kubeconfig.as_deref()).await?;
     let endpoint = config.register_url.as_deref().map_or(Ok(Endpoint::Service), Endpoint::url);
     let options = Options {
-        namespace: namespace(config),
+        namespace: super::tls::namespace(config, Path::new(NAMESPACE_FILE)).context("--register")?,
         mode: config.mode,
         endpoint: endpoint.context("--register-url")?,
+        certificates: injector(config),
         ..Options::of(config.flavor)
     };
-    let own_ca: Option<OwnCa> = match kept {
-        Some(kept) => Some(Arc::new(move || kept.bundle().map(|bundle| bundle.to_vec()))),
-        None => config.self_signed.as_deref().map(own_ca).transpose()?,
-    };
+    let own_ca = config.self_signed.as_deref().map(own_ca).transpose()?;
     let registrar = Registrar::new(Site(client), options, own_ca, tls, readiness.clone(), metrics);
     let shown = registrar.status();
     tasks.spawn("the registration", async move { match registrar.run().await {} });
@@ -67,11 +62,13 @@ pub(super) fn json(shown: &Shown) -> Value {
     serde_json::to_value(&**shown.load()).unwrap_or_default()
 }
 
-/// As configured, as the pod's service account says, as the flavour has it.
-pub(super) fn namespace(config: &ConfigFile) -> String {
-    let of_pod = || std::fs::read_to_string(POD_NAMESPACE).ok();
-    let named = config.namespace.clone().or_else(|| of_pod().map(|text| text.trim().to_owned()));
-    named.filter(|name| !name.is_empty()).unwrap_or_else(|| config.flavor.namespace().to_owned())
+/// Who is asked to put the CA into the configuration; the keeper does so unasked.
+fn injector(config: &ConfigFile) -> Certificates {
+    match (config.keep_certificates, config.flavor) {
+        (true, _) => Certificates::Keeper,
+        (false, Flavor::Kubernetes) => Certificates::CertManager,
+        (false, Flavor::Openshift | Flavor::Payload | Flavor::Olm) => Certificates::ServiceCa,
+    }
 }
 
 /// A CA that was made at the start stays as it is.

@@ -20,7 +20,7 @@ use crate::watch;
 /// How often the profile that the watch knows is compared with the one in use.
 const PROFILE_POLL: Duration = Duration::from_secs(1);
 /// Where a pod finds its own.
-const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+pub(super) const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 /// Exactly one source; the keeper, where it is one, runs from here on.
 pub(super) async fn source(

@@ -18,7 +18,7 @@ use crate::testbed::Testbed;
 
 const AIRGATE: &str = env!("CARGO_BIN_EXE_airgate");
 /// The folder of `deploy/`, and what the binary prints for the same.
-const FORMS: [(&str, &[&str]); 8] = [
+const FORMS: [(&str, &[&str]); 9] = [
     ("openshift/base", &["--flavor", "openshift"]),
     ("openshift/overlays/audit", &["--flavor", "openshift", "--mode", "audit"]),
     ("openshift/overlays/single-node", &["--flavor", "openshift", "--single-node"]),
@@ -26,6 +26,7 @@ const FORMS: [(&str, &[&str]); 8] = [
     ("kubernetes/overlays/audit", &["--flavor", "kubernetes", "--mode", "audit"]),
     ("kubernetes/overlays/single-node", &["--flavor", "kubernetes", "--single-node"]),
     ("kubernetes/overlays/cert-manager", &["--flavor", "kubernetes", "--certificates", "cert-manager"]),
+    ("kubernetes/overlays/monitoring", &["--flavor", "kubernetes", "--monitoring"]),
     ("payload", &["--flavor", "payload"]),
 ];
 /// OpenShift's own, in which airgate has a role or an object.
@@ -44,7 +45,8 @@ static CLUSTER: LazyLock<Mutex<Testbed>> = LazyLock::new(|| {
     testbed.install_crds(&CrdSet::preferred());
     for file in fs::read_dir(crds_of_others()).expect("CRDs") {
         let path = file.expect("a file").path().display().to_string();
-        testbed.kubectl(["create", "-f", &path]).success();
+        // Over our own, which hold what other tests need.
+        testbed.kubectl(["apply", "--server-side", "--force-conflicts", "-f", &path]).success();
     }
     for namespace in NAMESPACES {
         testbed.kubectl(["create", "namespace", namespace]).success();

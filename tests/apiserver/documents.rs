@@ -59,11 +59,24 @@ fn release_in(dir: &Path) {
 }
 
 /// What stands between backticks in a sentence and in no block of these pages.
-const SPOKEN_OF: [(&str, Spoken); 5] = [
+const SPOKEN_OF: [(&str, Spoken); 12] = [
     ("image/build arm64", Spoken::NotRun("it needs a linker for arm64, and the page says that it was not run")),
     ("skopeo login", Spoken::NotRun("it asks a person for a password")),
     ("airgate override --help", Spoken::Runs("airgate override --help")),
     ("airgate policies explain ID", Spoken::Runs("airgate policies explain upgrade-path")),
+    (
+        "oc get clusteroperator service-ca",
+        Spoken::NotRun("OpenShift's operators are played here, so nothing reports it"),
+    ),
+    ("airgate unregister", Spoken::NotRun("tests/apiserver/register.rs runs it")),
+    ("airgate runbook NAME", Spoken::Runs("airgate runbook AirgateDown")),
+    ("airgate snapshot DIR --request FILE", Spoken::NotRun("tests/repo/snapshot.rs runs it")),
+    ("kubectl describe certificate -n airgate", Spoken::NotRun("it is cert-manager's, which is not here")),
+    ("kubectl -n airgate describe certificate", Spoken::NotRun("it is cert-manager's, which is not here")),
+    (
+        "oc -n openshift-airgate rollout undo deployment/airgate",
+        Spoken::NotRun("it goes back to a ReplicaSet, which a deployment controller makes"),
+    ),
     ("kubectl edit", Spoken::NotRun("what comes of it is in edits.rs")),
 ];
 

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::api::Answer;
 use crate::crds::CrdSet;
-use crate::guard::{AIRGATE, Guard, IDENTITY, http_get};
+use crate::guard::{AIRGATE, Guard, IDENTITY, Site, http_get};
+use crate::objects::cluster_version;
 use crate::server::{eventually, free_port};
 use crate::testbed::Testbed;
 
@@ -37,10 +38,11 @@ impl Cluster {
         let testbed = Testbed::start();
         testbed.install_crds(&CrdSet::preferred());
         let guard = Guard::install(testbed);
-        let printed = guard.airgate(&["manifests", "--register"]);
+        let printed = guard.airgate(&["manifests", "--register", "--only", "rights"]);
         assert!(!printed.contains("kind: ValidatingWebhookConfiguration"), "it is airgate that registers");
         guard.testbed.command(["apply", "-f", "-"]).stdin(printed).run().success();
         guard.airgate(&["certs", "--dir", guard.certificates().to_str().unwrap()]);
+        guard.set_version(&cluster_version(&[Site::new().current.history("Completed")]));
         Self { guard, port: free_port() }
     }
 

@@ -114,7 +114,8 @@ pub struct Server {
     pub port: u16,
     name: &'static str,
     program: PathBuf,
-    args: Vec<String>,
+    /// From the next start on.
+    pub args: Vec<String>,
     log: PathBuf,
     process: Option<Child>,
 }
@@ -127,11 +128,6 @@ impl Server {
 
     pub fn set_args<I: IntoIterator<Item = String>>(&mut self, args: I) {
         self.args = args.into_iter().collect();
-    }
-
-    /// From the next start on.
-    pub fn add_arg(&mut self, arg: &str) {
-        self.args.push(arg.to_owned());
     }
 
     /// Starts it and waits until `ready`. The error holds the tail of its log.

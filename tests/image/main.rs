@@ -1,14 +1,22 @@
 //! The image: built as for a release, unpacked, and its binary run from there, with nothing else to find.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test stops where it fails")]
 
+// `cfg(test)` changes nothing here but tells clippy that all of it is a test.
+#[cfg(test)]
 mod archive;
+#[cfg(test)]
 mod contents;
+#[cfg(test)]
 mod install;
+#[cfg(test)]
 mod names;
+#[cfg(test)]
 #[expect(dead_code, reason = "the tests of registries use the rest")]
 #[path = "../registry/real.rs"]
 mod real;
+#[cfg(test)]
 mod root;
+#[cfg(test)]
 mod runs;
+#[cfg(test)]
 #[path = "../apiserver/server.rs"]
 mod server;

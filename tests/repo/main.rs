@@ -19,6 +19,8 @@ mod messages;
 #[cfg(test)]
 mod monitoring;
 #[cfg(test)]
+mod olm;
+#[cfg(test)]
 mod override_step;
 #[cfg(test)]
 mod releases;

@@ -17,7 +17,7 @@ pub const V4_23_1: &str = "sha256:290d50fbfd9114b10d676eec5455daa21fa924f8745dc2
 pub struct Running {
     pub dir: TempDir,
     url: String,
-    /// `http://`, host and port of `/metrics`.
+    /// `http://HOST:PORT`
     pub health: String,
     admin: String,
     client: reqwest::Client,

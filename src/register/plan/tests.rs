@@ -1,5 +1,5 @@
 use super::*;
-use crate::manifests::{Flavor, Options, webhook_configuration};
+use crate::manifests::{self, Flavor, Options};
 use crate::settings::ServerMode;
 
 const FAILS: [&str; 2] = ["clusterversion.airgate.io", "internalreleaseimage.airgate.io"];
@@ -7,7 +7,7 @@ const FAILS: [&str; 2] = ["clusterversion.airgate.io", "internalreleaseimage.air
 fn printed(ca_bundle: Option<&str>, mode: ServerMode) -> Value {
     let options =
         Options { mode, ca_bundle: ca_bundle.map(|text| text.as_bytes().to_vec()), ..Options::of(Flavor::Openshift) };
-    serde_json::to_value(webhook_configuration(&options)).unwrap()
+    manifests::registered(&options).unwrap()
 }
 
 fn home() -> Home {

@@ -35,7 +35,7 @@ fn the_api_server_and_etcd_restart_and_no_call_fails_by_airgate() {
 
     // Without its cache the API server takes watches from etcd, which alone forgets.
     ground.guard.testbed.apiserver.stop();
-    ground.guard.testbed.apiserver.add_arg("--watch-cache=false");
+    ground.guard.testbed.apiserver.args.push("--watch-cache=false".to_owned());
     ground.guard.testbed.start_apiserver().unwrap();
     let wire = Wire::before(ground.guard.testbed.apiserver.port);
     let behind_the_wire = || Special { api_port: Some(wire.port), ..Special::default() };

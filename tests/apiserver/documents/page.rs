@@ -28,16 +28,21 @@ impl Page {
         Self::parse(name, &text)
     }
 
-    /// Blocks are fenced: `sh` holds commands, `output` right after one what its last command prints, anything else
-    /// is a file or a text. A block by indentation alone would be passed over, so it is refused.
+    /// Fenced blocks: `sh` holds commands, `output` right after one what its last command prints, `yaml` and `text` none.
+    /// A block by indentation alone holds commands.
     fn parse(name: &'static str, text: &str) -> Self {
         let mut page = Self { name, commands: vec![], mentioned: vec![] };
-        let mut lines = text.lines().enumerate();
+        let mut lines = text.lines().enumerate().peekable();
         while let Some((number, line)) = lines.next() {
             let Some(language) = line.trim_start().strip_prefix("```") else {
-                let indented = line.len() - line.trim_start().len();
-                let command = PROGRAMS.iter().any(|program| line.trim_start().starts_with(&format!("{program} ")));
-                assert!(indented < 4 || !command, "{name}:{}: a command outside of a fenced block: {line}", number + 1);
+                if let Some(first) = line.strip_prefix("    ") {
+                    let mut body = vec![(number + 1, first.to_owned())];
+                    while let Some((number, line)) = lines.next_if(|(_, line)| line.starts_with("    ")) {
+                        body.push((number + 1, line[4..].to_owned()));
+                    }
+                    page.commands.extend(commands(body));
+                    continue;
+                }
                 page.mentioned.extend(mentioned(line));
                 continue;
             };
@@ -105,17 +110,21 @@ fn mentioned(line: &str) -> Vec<String> {
 #[test]
 fn a_page_is_taken_apart_command_by_command() {
     let text = "Run `oc get x`, see `words`.\n\n1. first\n\n   ```sh\n   # why\n   A=1\n   oc one \\\n     --more\n   cat > f <<EOF\n   oc no\n   EOF\n   \
-        airgate x |\n     oc apply -f -\n   ```\n   ```output\n   fine\n   ```\n```yaml\noc no: 1\n```\n";
+        airgate x |\n     oc apply -f -\n   ```\n   ```output\n   fine\n   ```\n```yaml\noc no: 1\n```\n\n    oc two\n    oc three\n\nend\n";
     let page = Page::parse("a page", text);
     let commands: Vec<_> = page.commands.iter().map(|command| command.text.as_str()).collect();
-    assert_eq!(commands, ["A=1", "oc one \\\n  --more", "cat > f <<EOF\noc no\nEOF", "airgate x |\n  oc apply -f -"]);
+    assert_eq!(
+        commands,
+        [
+            "A=1",
+            "oc one \\\n  --more",
+            "cat > f <<EOF\noc no\nEOF",
+            "airgate x |\n  oc apply -f -",
+            "oc two",
+            "oc three"
+        ]
+    );
     assert_eq!(page.commands[3].shown.as_deref(), Some("fine"));
     assert_eq!(page.commands[1].line, 8);
     assert_eq!(page.mentioned, ["oc get x"]);
-}
-
-#[test]
-#[should_panic(expected = "a command outside of a fenced block")]
-fn a_command_that_would_be_passed_over_is_refused() {
-    Page::parse("a page", "text\n\n    oc delete everything\n");
 }

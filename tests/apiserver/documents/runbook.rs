@@ -53,8 +53,17 @@ fn a_cluster_is_freed_repaired_and_guarded_again() {
             ("oc adm upgrade --allow-explicit-upgrade", Then::After(&freed)),
             ("oc rollout status", Then::After(&roll_out)),
             ("oc port-forward", Then::NotRun(by_kubelet)),
-            ("curl -s http://127.0.0.1:8080/statusz", Then::NotRun("it goes through the forwarded port")),
+            ("oc -n openshift-airgate port-forward", Then::NotRun(by_kubelet)),
+            ("curl -s http://127.0.0.1:808", Then::NotRun("it goes through the forwarded port")),
             ("oc logs", Then::NotRun(by_kubelet)),
+            ("oc -n openshift-airgate logs", Then::NotRun(by_kubelet)),
+            ("kubectl -n airgate logs", Then::NotRun(by_kubelet)),
+            ("oc adm top", Then::NotRun("it reads metrics of pods, which kubelets measure")),
+            ("oc -n openshift-airgate rollout status", Then::After(&roll_out)),
+            // No, on OpenShift: the service CA keeps that Secret.
+            ("kubectl auth can-i update secrets/airgate-tls", Then::Exits(1)),
+            ("airgate release info FILE", Then::As("airgate release info layout".to_owned(), 0)),
+            ("airgate release info PULLSPEC", Then::As(format!("airgate release info {target}"), 1)),
             ("oc get secret airgate-tls", Then::After(&renewed)),
             // Denied, and so it says.
             ("airgate check patch", Then::Exits(1)),

@@ -20,6 +20,8 @@ pub enum Then<'a> {
     Serves(&'a dyn Fn(&Walk) -> bool),
     /// It ends with this code.
     Exits(i32),
+    /// It has words in capitals for what differs; this is run in its place, and ends with this code.
+    As(String, i32),
     /// It is not run, for this reason.
     NotRun(&'static str),
 }
@@ -123,8 +125,12 @@ impl<'a> Walk<'a> {
                 Some(Then::After(act)) => act(self),
                 _ => {}
             }
-            let expected = if let Some(Then::Exits(code)) = then { *code } else { 0 };
-            let (code, out, err) = self.run(&command.text);
+            let (text, expected) = match then {
+                Some(Then::As(text, code)) => (text, *code),
+                Some(Then::Exits(code)) => (&command.text, *code),
+                _ => (&command.text, 0),
+            };
+            let (code, out, err) = self.run(text);
             assert_eq!(code, expected, "{place}\n{err}{out}");
             if let Some(shown) = &command.shown {
                 // As on a terminal, where warnings come before the result.
