@@ -83,7 +83,9 @@ impl Server {
             lookups: lookups.clone(),
             inputs: inputs::Cache::default(),
         };
-        let registration = registration::start(config, bound.tls(), &readiness, &admit.metrics, &mut tasks).await?;
+        let of_keeper = kept.clone();
+        let registration =
+            registration::start(config, bound.tls(), of_keeper, &readiness, &admit.metrics, &mut tasks).await?;
         Ok(Self { bound, admit, readiness, facts, patrol, kept, registration, tasks })
     }
 
@@ -107,7 +109,7 @@ impl Server {
             status["settings"] = settings.clone();
             status["audit"] = patrol.status();
             status["certificateKeeper"] = json!(kept.as_ref().map(|kept| (*kept.status()).clone()));
-            status["registration"] = json!(registration.as_ref().map(|shown| registration::json(shown)));
+            status["registration"] = json!(registration.as_ref().map(registration::json));
             status["lookups"] = lookups.as_ref().map(|lookups| lookups.status()).into();
             status
         });

@@ -14,7 +14,6 @@ use super::rights::{role_ref, rule};
 use super::service::HEALTH;
 use super::{Document, Flavor, NAME, Options, named, selector};
 
-/// Where they stand.
 pub(super) const FILE: &str = "monitoring";
 const API_VERSION: &str = "monitoring.coreos.com/v1";
 /// The service account of OpenShift's own Prometheus: its name, its namespace, and that of the rights it is given.
@@ -44,11 +43,8 @@ pub(super) fn documents(options: &Options) -> anyhow::Result<Vec<Document>> {
                 "spec": {"groups": [alerts::group(&options.namespace)]},
             }),
         )?,
+        Document::new(FILE, dashboard(options)?)?,
     ];
-    // OLM would put it where the operator is, and the console looks for dashboards in one namespace alone.
-    if options.flavor != Flavor::Olm {
-        documents.push(Document::new(FILE, dashboard(options)?)?);
-    }
     if options.flavor.on_openshift() {
         documents.extend(rights(options)?);
     }

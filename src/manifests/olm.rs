@@ -27,7 +27,7 @@ pub fn olm(options: &Options, bundle_image: &str) -> anyhow::Result<Vec<File>> {
     let documents = documents(&options)?;
     let csv = csv::csv(&options, &documents);
     let mut files = vec![yaml("bundle/manifests/airgate.clusterserviceversion.yaml", &csv)?];
-    for document in documents.iter().filter(|document| taken(document)) {
+    for document in documents.iter().filter(|document| taken(document, &options.namespace)) {
         let mut object = document.object.clone();
         // OLM puts it where the operator is.
         if let Some(metadata) = object["metadata"].as_object_mut() {
@@ -39,7 +39,7 @@ pub fn olm(options: &Options, bundle_image: &str) -> anyhow::Result<Vec<File>> {
     }
     files.push(yaml("bundle/metadata/annotations.yaml", &json!({"annotations": annotations()}))?);
     let labels = annotations().as_object().cloned().unwrap_or_default();
-    let labels: String = labels.iter().map(|(key, value)| format!("LABEL {key}={value}\n")).collect();
+    let labels = labels.iter().fold(String::new(), |text, (key, value)| text + &format!("LABEL {key}={value}\n"));
     let text = format!("FROM scratch\n{labels}COPY bundle/manifests /manifests/\nCOPY bundle/metadata /metadata/\n");
     files.push(File { path: "bundle.Containerfile".into(), text });
     files.push(catalog(&options, &csv, bundle_image)?);
@@ -59,12 +59,15 @@ RUN [\"/bin/opm\", \"serve\", \"/configs\", \"--cache-dir=/tmp/cache\", \"--cach
 LABEL operators.operatorframework.io.index.configs.v1=/configs
 ";
 
-fn taken(document: &Document) -> bool {
+fn taken(document: &Document, namespace: &str) -> bool {
     let kind = document.object["kind"].as_str().unwrap_or_default();
     // The config file is the site's, named by its Subscription: an update of the operator would write it anew.
     let config = kind == "ConfigMap" && document.object["metadata"]["name"] == NAME;
-    let of_monitoring = document.file == monitoring::FILE && ["Role", "RoleBinding"].contains(&kind);
-    (TAKEN.contains(&kind) && !config) || of_monitoring
+    // Everything of a bundle goes to the operator's namespace: what belongs elsewhere, such as a dashboard, is not in it.
+    let here = document.object["metadata"]["namespace"] == namespace;
+    // Airgate's own rights stand in the CSV; those of the cluster's Prometheus are none of them.
+    let of_prometheus = document.file == monitoring::FILE && ["Role", "RoleBinding"].contains(&kind);
+    here && (TAKEN.contains(&kind) || of_prometheus) && !config
 }
 
 fn annotations() -> Value {

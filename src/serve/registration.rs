@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use arc_swap::ArcSwap;
 use serde_json::Value;
 
+use crate::certificates::Kept;
 use crate::config::ConfigFile;
 use crate::files::read_named_text;
 use crate::http::tasks::Tasks;
@@ -14,7 +15,7 @@ use crate::manifests::{Certificates, Endpoint, Flavor, Options};
 use crate::metrics::Metrics;
 use crate::readiness::Readiness;
 use crate::register::api::Site;
-use crate::register::status::{Counts, Status};
+use crate::register::status::Status;
 use crate::register::{OwnCa, Registrar};
 use crate::tls::reload::LiveTls;
 use crate::tls::self_signed;
@@ -27,6 +28,7 @@ pub(super) type Shown = Arc<ArcSwap<Status>>;
 pub(super) async fn start(
     config: &ConfigFile,
     tls: LiveTls,
+    kept: Option<Kept>,
     readiness: &Readiness,
     metrics: &Metrics,
     tasks: &mut Tasks,
@@ -35,7 +37,6 @@ pub(super) async fn start(
         if config.register_url.is_some() {
             bail!("--register-url says how, and nothing says that: add --register, or leave it out");
         }
-        Counts::idle(metrics);
         return Ok(None);
     }
     if config.state.is_some() {
@@ -50,7 +51,10 @@ pub(super) async fn start(
         certificates: injector(config),
         ..Options::of(config.flavor)
     };
-    let own_ca = config.self_signed.as_deref().map(own_ca).transpose()?;
+    let own_ca: Option<OwnCa> = match kept {
+        Some(kept) => Some(Arc::new(move || kept.bundle().map(|bundle| bundle.to_vec()))),
+        None => config.self_signed.as_deref().map(own_ca).transpose()?,
+    };
     let registrar = Registrar::new(Site(client), options, own_ca, tls, readiness.clone(), metrics);
     let shown = registrar.status();
     tasks.spawn("the registration", async move { match registrar.run().await {} });

@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::monitoring::FILE as MONITORING;
-use super::super::{Document, NAME, Options};
+use super::super::{Document, NAME, Options, monitoring};
 use super::VERSION;
 
 pub(super) const SUMMARY: &str =
@@ -48,8 +47,8 @@ carry the matchConditions that keep everything but guarded steps away from airga
 
 /// As OLM reads it.
 pub(super) fn csv(options: &Options, documents: &[Document]) -> Value {
-    // Rights that it carries are its own service account's; those for monitoring stand beside it.
-    let objects = || documents.iter().filter(|document| document.file != MONITORING).map(|document| &document.object);
+    let objects =
+        || documents.iter().filter(|document| document.file != monitoring::FILE).map(|document| &document.object);
     let of = |kind: &'static str| objects().filter(move |object| object["kind"] == kind);
     let own = of("Role").filter(|role| role["metadata"]["namespace"] == options.namespace.as_str());
     let others = of("Role").filter(|role| role["metadata"]["namespace"] != options.namespace.as_str());
