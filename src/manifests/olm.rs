@@ -39,8 +39,9 @@ pub fn olm(options: &Options, bundle_image: &str) -> anyhow::Result<Vec<File>> {
     }
     files.push(yaml("bundle/metadata/annotations.yaml", &json!({"annotations": annotations()}))?);
     let labels = annotations().as_object().cloned().unwrap_or_default();
-    let labels = labels.iter().fold(String::new(), |text, (key, value)| text + &format!("LABEL {key}={value}\n"));
-    let text = format!("FROM scratch\n{labels}COPY bundle/manifests /manifests/\nCOPY bundle/metadata /metadata/\n");
+    let labels: Vec<String> = labels.iter().map(|(key, value)| format!("LABEL {key}={value}")).collect();
+    let labels = labels.join("\n");
+    let text = format!("FROM scratch\n{labels}\nCOPY bundle/manifests /manifests/\nCOPY bundle/metadata /metadata/\n");
     files.push(File { path: "bundle.Containerfile".into(), text });
     files.push(catalog(&options, &csv, bundle_image)?);
     files.push(File { path: "catalog.Containerfile".into(), text: CATALOG_IMAGE.into() });

@@ -1,5 +1,6 @@
 //! `airgate serve --register` beside a real API server: when it registers, what it mends, who writes, and the ways out.
 
+use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -181,10 +182,15 @@ fn two_replicas_agree_and_one_takes_over() {
     eventually("three need not wait", || three.leads().then_some(()));
 }
 
+/// As the administrator.
 fn unregister(cluster: &Cluster, args: &[&str]) -> (i32, String) {
+    unregister_with(&cluster.guard.testbed.kubeconfig(), args)
+}
+
+fn unregister_with(kubeconfig: &Path, args: &[&str]) -> (i32, String) {
     let mut command = Command::new(AIRGATE);
     command.arg("unregister").args(args).arg("--kubeconfig");
-    let output = command.arg(cluster.guard.testbed.kubeconfig()).env_remove("AIRGATE_NAMESPACE").output().unwrap();
+    let output = command.arg(kubeconfig).env_remove("AIRGATE_NAMESPACE").output().unwrap();
     let text = [output.stdout, output.stderr].concat();
     (output.status.code().unwrap(), String::from_utf8(text).unwrap())
 }
@@ -194,6 +200,11 @@ fn the_ways_out() {
     let cluster = Cluster::start();
     let one = cluster.replica("one", cluster.port, true);
     cluster.fails_closed("registered");
+
+    // Who may delete it and not annotate the namespace is told that this does not stick.
+    let (code, text) = unregister_with(&cluster.guard.kubeconfig(), &[]);
+    assert!(code == 2 && text.contains("comes back as often as it is deleted"), "{text}");
+    cluster.fails_closed("registered again");
 
     // Taken away while it runs, and it stays away.
     let (code, text) = unregister(&cluster, &["--reason", "case 7"]);
@@ -273,11 +284,13 @@ fn the_configuration_goes_with_its_namespace() {
     cluster.guard.api.delete(NAMESPACE).success();
     thread::sleep(Duration::from_secs(2));
     cluster.fails_closed("nothing collects it without a controller manager");
-    cluster.guard.testbed.start_controller_manager();
+    let mut manager = cluster.guard.testbed.start_controller_manager();
     eventually("the namespace is gone", || cluster.guard.api.get(NAMESPACE).is_none().then_some(()));
     eventually("the configuration went with it", || cluster.configuration().is_none().then_some(()));
     assert!(cluster.guard.api.get(&format!("{CONFIGURATIONS}/orphan")).is_some());
     eventually("the cluster is free", || (cluster.by_tag().code == 200).then_some(()));
+    manager.kill().unwrap();
+    manager.wait().unwrap();
 }
 
 /// Those beyond what every server has.
