@@ -9,6 +9,7 @@ use rcgen::{
 };
 
 use super::rotation::after;
+use crate::tls::keypair::{hex, sha256};
 
 /// The clocks of two machines may differ.
 const BACKDATE: Duration = Duration::from_hours(1);
@@ -22,8 +23,7 @@ pub(super) struct Made {
 
 pub(super) fn authority(life: Duration, now: Timestamp) -> Result<Made, rcgen::Error> {
     let key = RcgenKey::generate()?;
-    let id: String =
-        crate::tls::keypair::sha256(key.public_key_raw()).iter().take(8).map(|b| format!("{b:02x}")).collect();
+    let id = &hex(&sha256(key.public_key_raw()))[..16];
     let not_after = after(now, life);
     let mut params = authority_params(&format!("airgate CA {id}"));
     params.not_before = time(now).into();

@@ -237,7 +237,7 @@ fn name(name: &GeneralName<'_>) -> Option<String> {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     use fmt::Write;
     bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a String cannot fail.

@@ -208,7 +208,7 @@ fn shown(names: &[&str]) -> String {
     let rest = names.len().saturating_sub(SHOWN);
     let mut text = names.iter().take(SHOWN).map(|name| crate::text::shown(name)).collect::<Vec<_>>().join(", ");
     if rest > 0 {
-        text.push_str(&format!(" and {rest} more"));
+        text = text + " and " + &rest.to_string() + " more";
     }
     text
 }

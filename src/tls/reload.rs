@@ -145,7 +145,7 @@ impl Reloader {
         match (&self.live.status().leaf, &served) {
             (Some(stored), Some(served)) if stored.fingerprint == *served => condition.fulfil(),
             (None, _) => {
-                condition.wait_for(LoadError::NotYet(self.settings.source.name().display().to_string()).to_string())
+                condition.wait_for(LoadError::NotYet(self.settings.source.name().display().to_string()).to_string());
             }
             (Some(stored), served) => condition.wait_for(differ(&stored.fingerprint, served.as_deref())),
         }

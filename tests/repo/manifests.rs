@@ -25,7 +25,8 @@ fn tree(directory: &Path) -> BTreeMap<String, String> {
 }
 
 /// As `make generate` writes them.
-const WRITTEN: [(&str, &str); 3] = [("openshift", "--tree"), ("kubernetes", "--tree"), ("payload", "--dir")];
+const WRITTEN: [(&str, &str); 4] =
+    [("openshift", "--tree"), ("kubernetes", "--tree"), ("payload", "--dir"), ("olm", "--dir")];
 
 #[test]
 fn deploy_is_what_the_binary_writes_and_nothing_else() {

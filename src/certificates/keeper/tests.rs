@@ -57,6 +57,11 @@ impl Fake {
         self.0.lock().unwrap()
     }
 
+    fn pass(&self, time: Duration) {
+        let mut objects = self.lock();
+        objects.now = rotation::after(objects.now, time);
+    }
+
     fn secret(&self, key: &str) -> Vec<u8> {
         let objects = self.lock();
         STANDARD.decode(objects.secret.as_ref().unwrap()["data"][key].as_str().unwrap()).unwrap()
@@ -96,7 +101,7 @@ impl Objects {
         let patch: Value = serde_json::from_slice(body).unwrap();
         match patch {
             Value::Array(_) => {
-                json_patch::patch(&mut patched, &serde_json::from_value::<json_patch::Patch>(patch).unwrap()).unwrap()
+                json_patch::patch(&mut patched, &serde_json::from_value::<json_patch::Patch>(patch).unwrap()).unwrap();
             }
             patch => json_patch::merge(&mut patched, &patch),
         }
@@ -195,7 +200,7 @@ async fn what_it_may_not_do_it_names_and_does_the_rest() {
     );
     let leaf = fake.secret("tls.crt");
     // Renewed all the same, when it is time.
-    fake.lock().now = rotation::after(fake.lock().now, Duration::from_hours(24 * 61));
+    fake.pass(Duration::from_hours(24 * 61));
     a.look().await;
     assert_ne!(fake.secret("tls.crt"), leaf);
     assert!(of_a.status().error.is_some(), "still said");
@@ -235,7 +240,7 @@ async fn one_that_is_new_lets_another_put_it_back_first() {
     assert!(empty(&fake).is_some());
     let (mut newest, _) = keeper(&client);
     newest.look().await;
-    fake.lock().now = rotation::after(fake.lock().now, Duration::from_secs(9));
+    fake.pass(Duration::from_secs(9));
     newest.look().await;
     assert_ne!(fake.secret("ca.crt"), before);
 }
@@ -248,7 +253,7 @@ async fn a_later_form_is_not_touched() {
     let later = json!({"airgate.io/certificates": "{\"version\":2}"});
     fake.lock().secret.as_mut().unwrap()["metadata"]["annotations"] = later;
     let before = fake.lock().secret.clone();
-    fake.lock().now = rotation::after(fake.lock().now, Duration::from_hours(24 * 80));
+    fake.pass(Duration::from_hours(24 * 80));
     a.look().await;
     assert_eq!(fake.lock().secret, before);
     assert!(of_a.status().error.as_ref().unwrap().contains("it has the form 2"), "{:?}", of_a.status());

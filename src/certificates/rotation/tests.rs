@@ -5,7 +5,7 @@ const DAY: i64 = 24 * HOUR;
 
 /// Days after the beginning.
 fn day(days: f64) -> Timestamp {
-    #[expect(clippy::cast_possible_truncation, reason = "some days in seconds")]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "some days in seconds")]
     let seconds = (days * DAY as f64) as i64;
     Timestamp::from_second(1_800_000_000 + seconds).unwrap()
 }

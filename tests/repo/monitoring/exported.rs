@@ -1,6 +1,7 @@
 //! What is asked of Prometheus is what a running airgate exports, and what it exports is documented.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -162,7 +163,7 @@ async fn every_metric_is_documented() {
             _ => name,
         };
         let labels: Vec<_> = family.labels.iter().map(|label| format!("`{label}`")).collect();
-        rows += &format!("| `{name}` | {} | {} |\n", labels.join(", "), family.help);
+        writeln!(rows, "| `{name}` | {} | {} |", labels.join(", "), family.help).unwrap();
     }
     let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md")).unwrap();
     let (_, table) = page.split_once("|---|---|---|\n").unwrap();

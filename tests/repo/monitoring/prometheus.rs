@@ -57,7 +57,7 @@ impl Prometheus {
 
     /// Asks until the answer has something to say.
     async fn eventually<T>(&self, path: &str, mut wanted: impl FnMut(&Value) -> Option<T>) -> T {
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + Duration::from_mins(1);
         let mut last = String::new();
         while Instant::now() < end {
             if let Ok(response) = reqwest::get(format!("{}/{path}", self.url)).await {
