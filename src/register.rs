@@ -75,7 +75,6 @@ impl Registrar {
         };
         let shared = Arc::new(ArcSwap::from_pointee(status.clone()));
         let (counts, writes) = (Counts::new(metrics), VecDeque::new());
-        counts.show(&status);
         Self { site, options, own_ca, tls, readiness, elector, shared, status, counts, writes }
     }
 

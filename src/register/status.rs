@@ -97,14 +97,20 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// All of them 0: so they stay on a server that keeps nothing registered.
     pub fn new(metrics: &Metrics) -> Self {
+        let counts = Self::idle(metrics);
+        counts.show(&Status::default());
+        counts
+    }
+
+    /// Of a server that registers nothing: the same metrics, in no state.
+    pub fn idle(metrics: &Metrics) -> Self {
         let counts = Self::default();
         for state in STATES {
-            counts.state.get_or_create(&StateLabel { state: state.as_str() });
+            drop(counts.state.get_or_create(&StateLabel { state: state.as_str() }));
         }
-        for what in ["apply", "replace", "delete"] {
-            counts.writes.get_or_create(&WriteLabel { what });
+        for what in WRITES {
+            drop(counts.writes.get_or_create(&WriteLabel { what }));
         }
         let (state, leader, writes) = (counts.state.clone(), counts.leader.clone(), counts.writes.clone());
         metrics.register(|registry| {

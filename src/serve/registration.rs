@@ -37,8 +37,7 @@ pub(super) async fn start(
         if config.register_url.is_some() {
             bail!("--register-url says how, and nothing says that: add --register, or leave it out");
         }
-        // What is exported is the same on every server.
-        let _nothing_to_count = Counts::new(metrics);
+        Counts::idle(metrics);
         return Ok(None);
     }
     if config.state.is_some() {

@@ -73,8 +73,8 @@ fn operator_verify_and_opm_have_nothing_to_say() {
     // That they would say something: each is given a fault.
     let csv = bundle.join("manifests/airgate.clusterserviceversion.yaml");
     let text = std::fs::read_to_string(&csv).unwrap();
-    std::fs::write(&csv, text.replace("type: AllNamespaces", "type: SomeNamespaces")).unwrap();
-    assert!(verify(&bundle).1.contains("SomeNamespaces"), "{:?}", verify(&bundle));
+    std::fs::write(&csv, text.replace("minKubeVersion: \"1.30.0\"", "minKubeVersion: soon")).unwrap();
+    assert!(verify(&bundle).1.contains("MinKubeVersion has an invalid value: soon"), "{:?}", verify(&bundle));
     let file = catalog.join("airgate/catalog.yaml");
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, text.replace("defaultChannel: stable", "defaultChannel: none")).unwrap();
