@@ -15,7 +15,7 @@ use crate::manifests::{Certificates, Endpoint, Flavor, Options};
 use crate::metrics::Metrics;
 use crate::readiness::Readiness;
 use crate::register::api::Site;
-use crate::register::status::Status;
+use crate::register::status::{Counts, Status};
 use crate::register::{OwnCa, Registrar};
 use crate::tls::reload::LiveTls;
 use crate::tls::self_signed;
@@ -37,6 +37,7 @@ pub(super) async fn start(
         if config.register_url.is_some() {
             bail!("--register-url says how, and nothing says that: add --register, or leave it out");
         }
+        Counts::idle(metrics);
         return Ok(None);
     }
     if config.state.is_some() {

@@ -56,7 +56,8 @@ fn what_is_checked_in_is_what_is_written() {
 
 #[test]
 fn operator_verify_and_opm_have_nothing_to_say() {
-    let directory = written(&["--image", "registry.example:5000/airgate@sha256:0000"]);
+    let image = format!("registry.example:5000/airgate@sha256:{}", "0".repeat(64));
+    let directory = written(&["--image", &image]);
     let bundle = directory.path().join("bundle");
     let verify = |bundle: &Path| {
         let output = Command::new(tool("operator-verify")).arg("manifests").arg(bundle).output().unwrap();
@@ -70,8 +71,8 @@ fn operator_verify_and_opm_have_nothing_to_say() {
     // That they would say something: each is given a fault.
     let csv = bundle.join("manifests/airgate.clusterserviceversion.yaml");
     let text = std::fs::read_to_string(&csv).unwrap();
-    std::fs::write(&csv, text.replace("type: AllNamespaces", "type: SomeNamespaces")).unwrap();
-    assert!(verify(&bundle).1.contains("SomeNamespaces"), "{:?}", verify(&bundle));
+    std::fs::write(&csv, text.replace(&image, "registry.example:5000/airgate@sha256:0000")).unwrap();
+    assert!(verify(&bundle).1.contains("invalid image pullspec"), "{:?}", verify(&bundle));
     let file = catalog.join("airgate/catalog.yaml");
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, text.replace("defaultChannel: stable", "defaultChannel: none")).unwrap();
@@ -81,7 +82,7 @@ fn operator_verify_and_opm_have_nothing_to_say() {
 /// What a site mirrors and grants, and what a person reads before uninstalling.
 #[test]
 fn the_bundle_names_its_images_its_rights_and_its_way_out() {
-    let image = "registry.example:5000/airgate@sha256:0000";
+    let image = &*format!("registry.example:5000/airgate@sha256:{}", "0".repeat(64));
     let directory = written(&["--image", image, "--bundle-image", "registry.example:5000/airgate-bundle:1"]);
     let read = |path: &str| {
         let text = std::fs::read_to_string(directory.path().join(path)).unwrap();
