@@ -43,7 +43,8 @@ deletes the validatingwebhookconfiguration airgate. With oc alone:
   oc annotate namespace openshift-airgate airgate.io/unregistered='WHY'
   oc delete validatingwebhookconfiguration airgate
 
-The second command suffices where airgate is not running. It exits 0 when the configuration is gone, or was not there.";
+The second command suffices where airgate is not running. It exits 0 when the configuration is gone, or was not there, 1 when
+it is gone and may come back, since the namespace could not be annotated, 2 when it could not be taken away.";
 
 /// For how long it looks whether the configuration stays away: what a replica had begun to write is done by then.
 const STAYS_AWAY: u32 = 6;
@@ -62,7 +63,7 @@ pub fn run(args: &UnregisterArgs) -> Result<ExitCode> {
         Format::Json => line(&told.json().to_string()),
         Format::Text => told.said.iter().for_each(|said| line(said)),
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(if told.may_return { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// What was done.
@@ -70,19 +71,21 @@ struct Told {
     namespace: Option<String>,
     deleted: bool,
     annotated: bool,
+    /// The namespace could not be annotated.
+    may_return: bool,
     said: Vec<String>,
 }
 
 impl Told {
     fn json(&self) -> serde_json::Value {
-        let Self { namespace, deleted, annotated, said } = self;
-        json!({"namespace": namespace, "deleted": deleted, "annotated": annotated, "messages": said})
+        let Self { namespace, deleted, annotated, may_return, said } = self;
+        json!({"namespace": namespace, "deleted": deleted, "annotated": annotated, "mayReturn": may_return, "messages": said})
     }
 }
 
 async fn unregister(args: &UnregisterArgs, site: &Site) -> Result<Told> {
     let stored = site.configuration().await.map_err(|why| cannot("read", &why))?;
-    let mut told = Told { namespace: None, deleted: false, annotated: false, said: vec![] };
+    let mut told = Told { namespace: None, deleted: false, annotated: false, may_return: false, said: vec![] };
     let named = args.namespace.clone().or_else(|| environment("AIRGATE_NAMESPACE"));
     let candidates = match named {
         Some(name) => vec![name],
@@ -98,10 +101,13 @@ async fn unregister(args: &UnregisterArgs, site: &Site) -> Result<Told> {
             }
             Err(Failure::Absent) => {}
             // The guard is to go all the same; what could bring it back is said.
-            Err(why) => told.said.push(format!(
+            Err(why) => {
+                told.may_return = true;
+                told.said.push(format!(
                 "namespace/{namespace} could not be annotated ({why}): a running airgate serve --register will register again, unless somebody runs\n  oc annotate namespace {} {UNREGISTERED}={}",
                 shell_word(namespace), shell_word(&args.reason)
-            )),
+            ));
+            }
         }
     }
     let mut stored = stored;
@@ -140,7 +146,7 @@ async fn unregister(args: &UnregisterArgs, site: &Site) -> Result<Told> {
 }
 
 async fn undo(args: &UnregisterArgs, site: &Site) -> Result<Told> {
-    let mut told = Told { namespace: None, deleted: false, annotated: false, said: vec![] };
+    let mut told = Told { namespace: None, deleted: false, annotated: false, may_return: false, said: vec![] };
     let candidates =
         args.namespace.clone().or_else(|| environment("AIRGATE_NAMESPACE")).map_or_else(usual, |name| vec![name]);
     for namespace in candidates {

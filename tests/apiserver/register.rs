@@ -203,7 +203,7 @@ fn the_ways_out() {
 
     // Who may delete it and not annotate the namespace is told that this does not stick.
     let (code, text) = unregister_with(&cluster.guard.kubeconfig(), &[]);
-    assert!(code == 2 && text.contains("comes back as often as it is deleted"), "{text}");
+    assert!([1, 2].contains(&code) && text.contains("could not be annotated"), "{code} {text}");
     cluster.fails_closed("registered again");
 
     // Taken away while it runs, and it stays away.
