@@ -8,7 +8,7 @@ use super::{Document, NAME, Options, named};
 use crate::events::NAMESPACE as EVENTS_NAMESPACE;
 use crate::policies::POLICIES;
 use crate::policy::FactKind;
-use crate::resource::{self, CLUSTER_VERSIONS, Resource};
+use crate::resource::{self, Resource};
 
 /// Where the rights stand.
 pub(super) const FILE: &str = "rights";
@@ -49,12 +49,9 @@ fn cluster_role() -> ClusterRole {
     facts.sort();
     facts.dedup();
     let resources = facts.into_iter().map(FactKind::resource).filter(|resource| resource.namespace.is_none());
-    let mut rules: Vec<_> =
-        resources.chain(OWN).map(|resource| rule(resource.group, resource.plural, &["list", "watch"])).collect();
-    // Before an allow that cannot be undone it is read by its name; the others are listed for that.
-    let version = rule(CLUSTER_VERSIONS.group, CLUSTER_VERSIONS.plural, &["get"]);
-    rules.push(PolicyRule { resource_names: CLUSTER_VERSIONS.singleton.map(|name| vec![name.to_owned()]), ..version });
-    ClusterRole { metadata: named(NAME, None), rules: Some(rules), ..ClusterRole::default() }
+    // One object is read by a list too.
+    let rules = resources.chain(OWN).map(|resource| rule(resource.group, resource.plural, &["list", "watch"]));
+    ClusterRole { metadata: named(NAME, None), rules: Some(rules.collect()), ..ClusterRole::default() }
 }
 
 pub(super) fn cluster_role_binding(name: &str, options: &Options) -> ClusterRoleBinding {

@@ -399,4 +399,73 @@ mod tests {
             assert!(text.contains(expected) && text.contains("client-ca.crt"), "{text}");
         }
     }
+
+    #[tokio::test]
+    async fn ready_once_what_is_stored_is_served_and_never_unready_by_a_bad_pair() {
+        let raw = |name: &str| {
+            let dir = tempfile::tempdir().unwrap();
+            self_signed::ensure(dir.path(), &[name.to_owned()]).unwrap();
+            Arc::new(Raw::read(dir.path()).unwrap())
+        };
+        let bad = || Arc::new(Raw::new(b"half".to_vec(), b"written".to_vec()));
+        let (kept, pair) = tokio::sync::watch::channel(None);
+        let source = Source::Kept { name: "Secret ns/airgate-tls".to_owned(), pair };
+        let mut reloader = Reloader::start(TlsSettings::new(source, None), Metrics::new()).await.unwrap();
+        let readiness = crate::readiness::Readiness::new();
+        reloader.guard(readiness.condition("certificate", "the test"));
+        let waiting = || readiness.report().waiting.join("; ");
+        assert_eq!(waiting(), "certificate: Secret ns/airgate-tls holds no certificate yet");
+        reloader.poll().await;
+        assert_eq!((reloader.metrics.certificate_refused.get(), reloader.metrics.tls_reload_failures.get()), (0, 0));
+
+        kept.send_replace(Some(bad()));
+        reloader.poll().await;
+        assert!(waiting().contains("Secret ns/airgate-tls/tls.crt"), "{}", waiting());
+        assert_eq!(reloader.metrics.certificate_refused.get(), 1);
+
+        for (name, generation) in [("one.example", 1), ("two.example", 2)] {
+            kept.send_replace(Some(raw(name)));
+            reloader.poll().await;
+            assert!(readiness.is_ready(), "{}", waiting());
+            let status = reloader.live().status();
+            assert_eq!((status.generation, &status.error), (generation, &None));
+            assert_eq!(reloader.served(), status.leaf.as_ref().map(|leaf| leaf.fingerprint.clone()));
+            assert!(status.leaf.as_ref().unwrap().names.contains(&name.to_owned()));
+            assert_eq!(reloader.metrics.certificate_refused.get(), 0);
+        }
+        assert_eq!(reloader.metrics.tls_reloads.get(), 1, "the first is no reload");
+
+        kept.send_replace(Some(bad()));
+        reloader.poll().await;
+        assert!(readiness.is_ready(), "{}", waiting());
+        assert_eq!(reloader.metrics.certificate_refused.get(), 1);
+
+        // A good one that is not served, however that came about.
+        let other = TlsStatus {
+            leaf: Some(raw("x.example").parse(Path::new("x")).unwrap().leaf().clone()),
+            ..(*reloader.live().status()).clone()
+        };
+        let stored = other.leaf.as_ref().unwrap().fingerprint.clone();
+        reloader.live.status.store(Arc::new(other));
+        reloader.guard(readiness.condition("certificate", "the test"));
+        let served = reloader.served().unwrap();
+        assert!(waiting().contains(&stored) && waiting().contains(&served), "{}", waiting());
+    }
+
+    #[tokio::test]
+    async fn a_profile_is_a_new_configuration_and_its_name_alone_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut reloader = started(dir.path()).await;
+        let profile = reloader.settings.profile.clone();
+        assert!(profile.set(Followed::defaults("for another reason")));
+        reloader.poll().await;
+        let status = reloader.live().status();
+        assert_eq!((status.generation, &*status.tls.profile), (1, "for another reason"));
+        let mut modern = Followed::defaults("Modern");
+        modern.parameters.min_version = crate::tls::MinVersion::Tls13;
+        assert!(profile.set(modern.clone()) && !profile.set(modern));
+        reloader.poll().await;
+        let status = reloader.live().status();
+        assert_eq!((status.generation, &*status.tls.profile), (2, "Modern"));
+    }
 }

@@ -134,6 +134,8 @@ fn register(guard: &Guard, replicas: &[&Replica]) {
     let webhooks = configuration["webhooks"].as_array_mut().expect("webhooks");
     for (webhook, replica) in webhooks.iter_mut().zip(replicas.iter().cycle()) {
         webhook["clientConfig"]["service"]["port"] = json!(replica.webhook);
+        let backend = format!("127.0.0.1:{}", replica.webhook);
+        guard.testbed.services.route(&format!("localhost:{}", replica.webhook), vec![backend]);
     }
     guard.testbed.command(["apply", "-f", "-"]).stdin(configuration.to_string()).run().success();
     eventually("both replicas are asked and trusted", || (calls(&guard.api) == [422, 403]).then_some(()));

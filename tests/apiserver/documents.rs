@@ -59,7 +59,7 @@ fn release_in(dir: &Path) {
 }
 
 /// What stands between backticks in a sentence and in no block of these pages.
-const SPOKEN_OF: [(&str, Spoken); 12] = [
+const SPOKEN_OF: [(&str, Spoken); 14] = [
     ("image/build arm64", Spoken::NotRun("it needs a linker for arm64, and the page says that it was not run")),
     ("skopeo login", Spoken::NotRun("it asks a person for a password")),
     ("airgate override --help", Spoken::Runs("airgate override --help")),
@@ -69,6 +69,8 @@ const SPOKEN_OF: [(&str, Spoken); 12] = [
         Spoken::NotRun("OpenShift's operators are played here, so nothing reports it"),
     ),
     ("airgate unregister", Spoken::NotRun("tests/apiserver/register.rs runs it")),
+    ("airgate unregister --undo", Spoken::NotRun("tests/apiserver/register.rs runs it")),
+    ("airgate serve --register", Spoken::NotRun("tests/apiserver/register.rs runs it")),
     ("airgate runbook NAME", Spoken::Runs("airgate runbook AirgateDown")),
     ("airgate snapshot DIR --request FILE", Spoken::NotRun("tests/repo/snapshot.rs runs it")),
     ("kubectl describe certificate -n airgate", Spoken::NotRun("it is cert-manager's, which is not here")),

@@ -44,7 +44,6 @@ fn the_printed_rights_are_enough_and_no_more() {
     for verb in ["list", "watch"] {
         check(&guard, &format!("{verb} clusterversions.config.openshift.io"), true);
     }
-    check(&guard, "get clusterversions.config.openshift.io/version", true);
     check(&guard, "create events -n default", true);
     check(&guard, "list nodes", true);
     let of_registries = "secrets/internal-release-image-registry-auth -n openshift-machine-config-operator";
@@ -53,7 +52,7 @@ fn the_printed_rights_are_enough_and_no_more() {
     check(&guard, "get controllerconfigs.machineconfiguration.openshift.io/machine-config-controller", true);
     for question in [
         "create events -n kube-system",
-        "get clusterversions.config.openshift.io/other",
+        "get clusterversions.config.openshift.io/version",
         "get machineconfigs.machineconfiguration.openshift.io",
         "patch events -n default",
         "update clusterversions.config.openshift.io",

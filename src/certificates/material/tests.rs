@@ -38,8 +38,7 @@ impl Stored {
     }
 
     /// What the keeper would do, done.
-    fn act(&mut self, trust: Trust, timing: &Timing, now: Timestamp) -> Action {
-        let material = self.parse();
+    fn act(&mut self, material: &Material, trust: Trust, timing: &Timing, now: Timestamp) -> Action {
         let action =
             rotation::next(&material.state(), trust, Own { remembers: false, useless_since: Some(now) }, timing, now);
         let change = match action {
@@ -82,7 +81,7 @@ fn in_twelve_years_nobody_is_shown_what_he_does_not_trust() {
             let trust = if trusted == wanted { Trust::Holds } else { Trust::Differs };
             // Now and then nobody can write it for a month.
             let trust = if days % 365 > 330 && trust == Trust::Differs { Trust::OutOfReach } else { trust };
-            let action = stored.act(trust, &timing, at);
+            let action = stored.act(&material, trust, &timing, at);
             match action {
                 Action::Wait => break,
                 Action::WriteBundle => trusted = wanted,
@@ -164,7 +163,7 @@ fn what_is_missing_of_it_is_said_and_the_rest_used() {
         assert!(!faults.contains("PRIVATE") && !faults.contains("xyz"), "{faults}");
         // What is trusted where nobody has called yet.
         let trust = if stored.parse().leaf.is_some() { Trust::Holds } else { Trust::Absent };
-        assert_eq!(stored.act(trust, &timing, at), action, "{name}");
+        assert_eq!(stored.act(&stored.parse(), trust, &timing, at), action, "{name}");
         let material = stored.parse();
         assert!(material.leaf.is_some(), "{name}: {:?}", material.faults);
     }
