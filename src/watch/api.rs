@@ -108,7 +108,7 @@ pub(super) struct Endpoint {
     request: Request,
     metadata_only: bool,
     /// A field selector for one name.
-    only: Option<&'static str>,
+    only: Option<Cow<'static, str>>,
     /// A label selector.
     label: Option<&'static str>,
     /// For everything but the stream of a watch.
@@ -161,7 +161,7 @@ impl Endpoint {
             version,
             request: Request::new(path(resource, version)),
             metadata_only: resource.metadata_only,
-            only: resource.singleton,
+            only: resource.singleton.map(Cow::Borrowed),
             label: resource.label,
             patience,
         }
@@ -236,13 +236,13 @@ impl Endpoint {
         within(self.patience, self.client.request_stream(request)).await
     }
 
-    pub async fn get(&self, name: &str) -> Result<String, Failure> {
-        let request = self.request.get(name, &GetParams::default())?;
-        within(self.patience, self.client.request_text(request)).await
+    /// For one whole object: a list, so that the rights of the watches are enough.
+    pub fn of(self, name: &str) -> Self {
+        Self { only: Some(Cow::Owned(name.to_owned())), label: None, metadata_only: false, ..self }
     }
 
     fn selector(&self) -> Option<String> {
-        self.only.map(|name| format!("metadata.name={name}"))
+        self.only.as_ref().map(|name| format!("metadata.name={name}"))
     }
 }
 

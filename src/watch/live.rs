@@ -91,11 +91,8 @@ pub async fn get(client: &Client, resource: &ResourceId, name: &str, deadline: I
     };
     let read = |endpoint: Endpoint| {
         let read = async move {
-            if known.singleton == Some(name) {
-                return objects_of(known, endpoint).await?.pop().ok_or(Failure::NotFound);
-            }
-            let text = endpoint.get(name).await?;
-            serde_json::from_str::<Value>(&text).map_err(|error| Failure::Other(error.to_string()))
+            let objects = objects_of(known, endpoint.of(name)).await?;
+            objects.into_iter().find(|object| object["metadata"]["name"] == name).ok_or(Failure::NotFound)
         };
         read.boxed()
     };

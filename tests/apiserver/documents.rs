@@ -59,7 +59,7 @@ fn release_in(dir: &Path) {
 }
 
 /// What stands between backticks in a sentence and in no block of these pages.
-const SPOKEN_OF: [(&str, Spoken); 14] = [
+const SPOKEN_OF: [(&str, Spoken); 16] = [
     ("image/build arm64", Spoken::NotRun("it needs a linker for arm64, and the page says that it was not run")),
     ("skopeo login", Spoken::NotRun("it asks a person for a password")),
     ("airgate override --help", Spoken::Runs("airgate override --help")),
@@ -70,6 +70,14 @@ const SPOKEN_OF: [(&str, Spoken); 14] = [
     ),
     ("airgate unregister", Spoken::NotRun("tests/apiserver/register.rs runs it")),
     ("airgate unregister --undo", Spoken::NotRun("tests/apiserver/register.rs runs it")),
+    (
+        r"airgate manifests --register --only rights \| oc apply -f -",
+        Spoken::NotRun("tests/apiserver/register.rs applies them"),
+    ),
+    (
+        "oc get pods -n openshift-service-ca",
+        Spoken::NotRun("OpenShift's operators are played here, so no pod is there"),
+    ),
     ("airgate serve --register", Spoken::NotRun("tests/apiserver/register.rs runs it")),
     ("airgate runbook NAME", Spoken::Runs("airgate runbook AirgateDown")),
     ("airgate snapshot DIR --request FILE", Spoken::NotRun("tests/repo/snapshot.rs runs it")),
