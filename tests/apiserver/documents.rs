@@ -59,7 +59,7 @@ fn release_in(dir: &Path) {
 }
 
 /// What stands between backticks in a sentence and in no block of these pages.
-const SPOKEN_OF: [(&str, Spoken); 16] = [
+const SPOKEN_OF: [(&str, Spoken); 15] = [
     ("image/build arm64", Spoken::NotRun("it needs a linker for arm64, and the page says that it was not run")),
     ("skopeo login", Spoken::NotRun("it asks a person for a password")),
     ("airgate override --help", Spoken::Runs("airgate override --help")),
@@ -78,7 +78,6 @@ const SPOKEN_OF: [(&str, Spoken); 16] = [
         "oc get pods -n openshift-service-ca",
         Spoken::NotRun("OpenShift's operators are played here, so no pod is there"),
     ),
-    ("airgate serve --register", Spoken::NotRun("tests/apiserver/register.rs runs it")),
     ("airgate runbook NAME", Spoken::Runs("airgate runbook AirgateDown")),
     ("airgate snapshot DIR --request FILE", Spoken::NotRun("tests/repo/snapshot.rs runs it")),
     ("kubectl describe certificate -n airgate", Spoken::NotRun("it is cert-manager's, which is not here")),
