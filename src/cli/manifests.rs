@@ -133,6 +133,11 @@ impl ManifestsArgs {
                 "--single-node: a release payload is the same on every cluster; its two replicas share a single node"
             );
         }
+        if self.flavor == Flavor::Olm && (self.single_node || matches!(self.mode, ModeArg::Audit)) {
+            bail!(
+                "--flavor olm is the same for every cluster: the mode is a key of the config file that the Subscription names, and on a single node the plain manifests are installed"
+            );
+        }
         if self.image.is_empty() || self.image.contains(char::is_whitespace) {
             bail!("--image {:?} is no pullspec: it must look like HOST/PATH@sha256:DIGEST", self.image);
         }

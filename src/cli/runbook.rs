@@ -10,7 +10,7 @@ use crate::manifests::monitoring::alerts::{ALERTS, RUNBOOK_TEXT, section};
 
 #[derive(Debug, Args)]
 pub struct RunbookArgs {
-    /// The name of an alert, such as AirgateDown; without it, all of the runbook
+    /// An alert, such as AirgateDown, or words of another heading, such as a webhook's name; without it, all of the runbook
     alert: Option<String>,
 }
 
@@ -19,13 +19,15 @@ pub fn run(args: &RunbookArgs) -> Result<ExitCode> {
         line(RUNBOOK_TEXT.trim_end());
         return Ok(ExitCode::SUCCESS);
     };
-    let known = ALERTS.iter().find(|alert| alert.name.eq_ignore_ascii_case(name));
-    match known.and_then(|alert| section(alert.name)) {
-        Some(section) => line(section),
-        None => {
+    match section(name) {
+        Some(section) if !name.trim().is_empty() => line(section),
+        _ => {
             let mut names: Vec<_> = ALERTS.iter().map(|alert| alert.name).collect();
             names.dedup();
-            bail!("there is no alert {name:?}; there are {}", names.join(", "))
+            bail!(
+                "the runbook has no section {name:?}; there are alerts {}, and airgate runbook prints all of it",
+                names.join(", ")
+            )
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -131,7 +131,12 @@ async fn unregister(args: &UnregisterArgs, site: &Site) -> Result<Told> {
     }
     if stored.is_some() {
         bail!(
-            "validatingwebhookconfiguration/airgate comes back as often as it is deleted: airgate serve --register runs in a namespace that was not annotated (give --namespace), or something else applies it. {}",
+            "validatingwebhookconfiguration/airgate comes back as often as it is deleted: {}. {}",
+            if told.may_return {
+                "airgate serve --register runs in the namespace that could not be annotated"
+            } else {
+                "airgate serve --register runs in a namespace that was not annotated (give --namespace), or something else applies it"
+            },
             told.said.join("; ")
         );
     }

@@ -95,7 +95,7 @@ fn catalog(options: &Options, csv: &Value, bundle_image: &str) -> anyhow::Result
     }
     let parts = [
         json!({"schema": "olm.package", "name": NAME, "defaultChannel": CHANNEL, "description": csv::SUMMARY}),
-        json!({"schema": "olm.channel", "package": NAME, "name": CHANNEL, "entries": [{"name": name}]}),
+        json!({"schema": "olm.channel", "package": NAME, "name": CHANNEL, "entries": [{"name": name, "skipRange": format!("<{VERSION}")}]}),
         json!({"schema": "olm.bundle", "package": NAME, "name": name, "image": bundle_image,
             "properties": [
                 {"type": "olm.package", "value": {"packageName": NAME, "version": VERSION}},

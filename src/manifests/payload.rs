@@ -10,10 +10,17 @@ const RUN_LEVEL: &str = "0000_50";
 /// Which clusters get it. Not hosted control planes: there the step to guard is the HostedCluster's, on another cluster.
 const PROFILES: [&str; 2] = ["self-managed-high-availability", "single-node-developer"];
 
+/// Where catalogs of operators live; only with the capability of that name.
+const MARKETPLACE: &str = "openshift-marketplace";
+
 pub(super) fn annotate(document: &mut Document) {
     let annotations = &mut document.object["metadata"]["annotations"];
     for profile in PROFILES {
         annotations[format!("include.release.openshift.io/{profile}")] = json!("true");
+    }
+    // A cluster without that capability does not have the namespace, and the CVO would try for ever.
+    if document.object["metadata"]["namespace"] == MARKETPLACE {
+        document.object["metadata"]["annotations"]["capability.openshift.io/name"] = json!("marketplace");
     }
     // What others write: the administrator, the network operator. It is made once and then left alone.
     if document.file == config::FILE && document.object["kind"] == "ConfigMap" {

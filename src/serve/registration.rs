@@ -43,6 +43,11 @@ pub(super) async fn start(
     if config.state.is_some() {
         bail!("--register writes to an API server, and the facts come from files: leave --state out, or --register");
     }
+    if config.keep_certificates && config.register_url.is_some() {
+        bail!(
+            "--register-url with --keep-certificates: the certificate that is kept is for the Service alone, so no call by another name would succeed; give --tls-dir with a certificate for that host"
+        );
+    }
     let client = crate::watch::connect(config.kubeconfig.as_deref()).await?;
     let endpoint = config.register_url.as_deref().map_or(Ok(Endpoint::Service), Endpoint::url);
     let options = Options {

@@ -369,6 +369,10 @@ impl Screen {
         }
         if let Some(command) = registration.removal {
             self.item("before airgate is uninstalled, or where it locks you out:");
+            // What the namespace owns was registered by airgate itself, which would bring it back.
+            if let Some(namespace) = &registration.owner {
+                self.command(&format!("oc annotate namespace {namespace} airgate.io/unregistered=WHY --overwrite"));
+            }
             self.command(command);
         }
     }

@@ -290,10 +290,14 @@ pub(super) fn group(namespace: &str) -> Value {
     json!({"name": "airgate", "rules": ALERTS.iter().map(|alert| alert.rule(namespace)).collect::<Vec<_>>()})
 }
 
-/// The runbook's section of an alert, heading included.
+/// The runbook's section with this in its heading, such as an alert's name or a webhook's, heading included.
 #[must_use]
 pub fn section(name: &str) -> Option<&'static str> {
-    let start = RUNBOOK_TEXT.find(&format!("\n## {name}\n"))? + 1;
+    let name = name.to_lowercase();
+    let headed = |(start, _): &(usize, &str)| {
+        RUNBOOK_TEXT[start + 4..].lines().next().is_some_and(|heading| heading.to_lowercase().contains(&name))
+    };
+    let start = RUNBOOK_TEXT.match_indices("\n## ").find(headed)?.0 + 1;
     let rest = &RUNBOOK_TEXT[start..];
     let end = rest[1..].find("\n## ").map_or(rest.len(), |end| end + 2);
     Some(rest[..end].trim_end())

@@ -61,7 +61,7 @@ fn a_cluster_is_freed_repaired_and_guarded_again() {
             ("oc adm top", Then::NotRun("it reads metrics of pods, which kubelets measure")),
             ("oc -n openshift-airgate rollout status", Then::After(&roll_out)),
             // No, on OpenShift: the service CA keeps that Secret.
-            ("kubectl auth can-i update secrets/airgate-tls", Then::Exits(1)),
+            ("kubectl auth can-i patch secrets/airgate-tls", Then::Exits(1)),
             ("airgate release info FILE", Then::As("airgate release info layout".to_owned(), 0)),
             ("airgate release info PULLSPEC", Then::As(format!("airgate release info {target}"), 1)),
             ("oc get secret airgate-tls", Then::After(&renewed)),
