@@ -141,9 +141,14 @@ impl Registrar {
             return Ok(false);
         };
         let plan = self.plan(&home, current.as_ref(), &printed);
-        let wrote = leader && plan.step != Step::Nothing && self.carry_out(&plan.step, current.as_ref()).await?;
+        let step = plan.step.clone();
+        let wrote = leader && step != Step::Nothing && self.carry_out(&step, current.as_ref()).await?;
         let state = state(&home, &plan, current.is_some());
-        let Plan { waiting: waiting_for, soft, .. } = plan;
+        let Plan { waiting: mut waiting_for, soft, .. } = plan;
+        if !leader && step != Step::Nothing {
+            let holder = self.elector.holder().unwrap_or("nobody");
+            waiting_for.push(format!("{}, which holds the Lease airgate, to write it", crate::text::shown(holder)));
+        }
         self.show(Status { state, leader, waiting_for, soft, trouble: None, ..self.status.clone() });
         Ok(wrote)
     }
@@ -260,6 +265,8 @@ const CONFIGURATION: &str = "validatingwebhookconfiguration airgate";
 fn state(home: &Home, plan: &Plan, stored: bool) -> State {
     match home {
         Home::Absent => State::Waiting,
+        // It is there still, and to go.
+        Home::Leaving | Home::Unregistered(_) if stored => State::Drifted,
         Home::Leaving | Home::Unregistered(_) => State::Unregistered,
         Home::There { .. } if !stored => State::Waiting,
         Home::There { .. } if plan.step != Step::Nothing => State::Drifted,

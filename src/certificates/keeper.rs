@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::watch;
 
 use super::material::{Change, Material};
-use super::rotation::{self, Action, Own, Trust};
+use super::rotation::{self, Action, Own, State, Trust};
 use super::store::{Configuration, Secret, Store, StoreError};
 use super::{CONFIGURATION, KeeperStatus, Kept, SECRET, Timing};
 use crate::metrics::Metrics;
@@ -30,7 +30,7 @@ pub struct CertificateKeeper {
     shared: Arc<ArcSwap<KeeperStatus>>,
     status: KeeperStatus,
     /// The good content that the Secret had last.
-    remembered: Option<Change>,
+    remembered: Option<(State, Change)>,
     useless_since: Option<Timestamp>,
     ca_not_after: Gauge,
 }
@@ -95,9 +95,7 @@ impl CertificateKeeper {
         let read = self.store.configuration().await;
         let secret = self.store.secret().await.map_err(|error| self.unreadable(&error))?;
         let now = secret.now;
-        let material = Material::parse(secret.data.clone(), secret.annotation.as_deref(), &self.names)
-            .map_err(|error| format!("the Secret {}: {error}", self.status.secret));
-        let material = material?;
+        let material = Material::parse(secret.data.clone(), secret.annotation.as_deref(), &self.names);
         let trust = match &read {
             Ok(configuration) => configuration.trust(material.bundle.as_deref()),
             Err(StoreError::NotFound) => Trust::Absent,
@@ -109,8 +107,12 @@ impl CertificateKeeper {
         };
         let trust = if *unwritable && trust != Trust::Holds { Trust::OutOfReach } else { trust };
         self.publish(&material, trust, now);
+        if let Some(later) = &material.later {
+            return Err(format!("the Secret {}: {later}", self.status.secret));
+        }
         let state = material.state();
-        let own = Own { remembers: self.remembered.is_some(), useless_since: self.useless_since };
+        let remembers = self.remembered.as_ref().is_some_and(|(before, _)| before.helps(&self.timing, now));
+        let own = Own { remembers, useless_since: self.useless_since };
         let action = rotation::next(&state, trust, own, &self.timing, now);
         let (names, timing) = (&self.names, &self.timing);
         let change = match action {
@@ -119,8 +121,14 @@ impl CertificateKeeper {
                 let (Ok(configuration), Some(bundle)) = (&read, &material.bundle) else { return Ok(Step::Done) };
                 return Ok(self.write_bundle(configuration, bundle, unwritable).await);
             }
-            Action::Restore => self.remembered.clone().map(Ok),
+            Action::Restore => self.remembered.clone().map(|(_, change)| Ok(change)),
             Action::StartOver => Some(Material::start_over(names, timing, now)),
+            Action::AddNext if material.is_full() => {
+                return Err(format!(
+                    "the Secret {} holds so many CAs that the next one has no place in it: leave those that are in use in its ca.crt",
+                    self.status.secret
+                ));
+            }
             Action::AddNext => Some(material.add_next(timing, now)),
             Action::NoteTrusted => Some(Ok(material.note_trusted(Some(now)))),
             Action::NoteUntrusted => Some(Ok(material.note_trusted(None))),
@@ -198,11 +206,11 @@ impl CertificateKeeper {
             self.bundle.send_if_modified(|known| replaced(known, bundle));
         }
         let state = material.state();
-        if state.leaf.is_some() && (state.signer.is_some() || state.next.is_some()) {
-            self.remembered = Some(material.restore());
+        let helps = state.helps(&self.timing, now);
+        if helps && state.leaf.is_some() && (state.signer.is_some() || state.next.is_some()) {
+            self.remembered = Some((state, material.restore()));
         }
-        let useless = state.leaf.is_none() && state.signer.is_none() && state.next.is_none();
-        self.useless_since = useless.then(|| self.useless_since.unwrap_or(now));
+        self.useless_since = (!helps).then(|| self.useless_since.unwrap_or(now));
         self.shared.store(Arc::new(self.status.clone()));
     }
 

@@ -74,6 +74,8 @@ pub(super) struct Material {
     notes: Notes,
     /// Why parts of it are of no use, without their content.
     pub faults: Vec<String>,
+    /// Then it may be used and must not be changed.
+    pub later: Option<LaterForm>,
 }
 
 /// The Secret was written by a later airgate.
@@ -84,13 +86,12 @@ pub(super) struct Material {
 pub(super) struct LaterForm(u32);
 
 impl Material {
-    pub fn parse(
-        mut data: BTreeMap<String, Vec<u8>>,
-        annotation: Option<&str>,
-        names: &[String],
-    ) -> Result<Self, LaterForm> {
+    pub fn parse(mut data: BTreeMap<String, Vec<u8>>, annotation: Option<&str>, names: &[String]) -> Self {
         let mut faults = vec![];
-        let notes = notes(annotation, &mut faults)?;
+        let (notes, later) = match notes(annotation, &mut faults) {
+            Ok(notes) => (notes, None),
+            Err(later) => (Notes::default(), Some(later)),
+        };
         let mut keys = BTreeMap::new();
         for name in [CERTIFICATE, KEY, CA, CA_KEY, NEXT_KEY] {
             if let Some(content) = data.remove(name).filter(|content| !content.is_empty()) {
@@ -131,9 +132,15 @@ impl Material {
             leaf: None,
             notes,
             faults,
+            later,
         };
         material.judge_leaf(names);
-        Ok(material)
+        material
+    }
+
+    /// No CA more can be added.
+    pub fn is_full(&self) -> bool {
+        self.authorities.len() >= CAS
     }
 
     /// Nothing of it was ever written.
@@ -351,7 +358,8 @@ impl Authority {
         let (_, certificate) = x509_parser::parse_x509_certificate(&der).ok()?;
         let time = |time: x509_parser::time::ASN1Time| Timestamp::from_second(time.timestamp()).ok();
         let common_name = certificate.subject().iter_common_name().next()?.as_str().ok()?.to_owned();
-        if !certificate.is_ca() {
+        // One that is limited to a use, such as clients, is none that the API server would take.
+        if !certificate.is_ca() || certificate.extended_key_usage().ok()?.is_some() {
             return None;
         }
         Some(Self {

@@ -55,9 +55,9 @@ pub enum Trust {
 /// What a process knows besides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Own {
-    /// It still has the good content that the Secret had before.
+    /// It still has content that the Secret had before, and that would help now.
     pub remembers: bool,
-    /// Since when nothing in the Secret can be used.
+    /// Since when nothing in the Secret helps.
     pub useless_since: Option<Timestamp>,
 }
 
@@ -85,11 +85,32 @@ pub enum Action {
     WriteBundle,
 }
 
+fn within(from: Timestamp, to: Timestamp, now: Timestamp) -> bool {
+    from <= now && now < to
+}
+
+fn usable(ca: Option<&Ca>, now: Timestamp) -> bool {
+    ca.is_some_and(|ca| within(ca.not_before, ca.not_after, now))
+}
+
+impl State {
+    /// The certificate, where one can be served with now. One that outlives what airgate issues is none of its own, and
+    /// would never be renewed.
+    fn good_leaf(&self, timing: &Timing, now: Timestamp) -> Option<&Leaf> {
+        let ours = |leaf: &&Leaf| leaf.not_after <= after(now, timing.leaf_life * 2);
+        self.leaf.as_ref().filter(|leaf| within(leaf.not_before, leaf.not_after, now)).filter(ours)
+    }
+
+    /// Whether anything of it leads to a certificate that can be served with now.
+    pub fn helps(&self, timing: &Timing, now: Timestamp) -> bool {
+        self.good_leaf(timing, now).is_some() || usable(self.signer.as_ref(), now) || usable(self.next.as_ref(), now)
+    }
+}
+
 #[must_use]
 pub fn next(state: &State, trust: Trust, own: Own, timing: &Timing, now: Timestamp) -> Action {
-    let good = |not_before: Timestamp, not_after: Timestamp| not_before <= now && now < not_after;
-    let usable = |ca: &Option<Ca>| ca.as_ref().is_some_and(|ca| good(ca.not_before, ca.not_after));
-    let Some(leaf) = state.leaf.as_ref().filter(|leaf| good(leaf.not_before, leaf.not_after)) else {
+    let usable = |ca: &Option<Ca>| usable(ca.as_ref(), now);
+    let Some(leaf) = state.good_leaf(timing, now) else {
         // Nothing that is served could be lost by this.
         return match () {
             () if usable(&state.signer) => Action::IssueLeaf,

@@ -55,14 +55,18 @@ pub(super) struct Configuration {
     webhooks: Vec<(String, Option<String>)>,
 }
 
+fn own(webhook: &str) -> bool {
+    webhook.ends_with(".airgate.io")
+}
+
 impl Configuration {
     pub fn trust(&self, bundle: Option<&[u8]>) -> Trust {
         let wanted = bundle.map(|bundle| STANDARD.encode(bundle));
-        let holds = |(_, has): &(String, Option<String>)| has.is_some() && *has == wanted;
-        match self.webhooks.as_slice() {
+        let has: Vec<_> = self.webhooks.iter().filter(|(name, _)| own(name)).map(|(_, bundle)| bundle).collect();
+        match has.as_slice() {
             [] => Trust::Absent,
-            all if all.iter().all(holds) => Trust::Holds,
-            all if all.iter().all(|(_, bundle)| bundle.is_none()) => Trust::Empty,
+            all if all.iter().all(|bundle| bundle.is_some() && **bundle == wanted) => Trust::Holds,
+            all if all.iter().all(|bundle| bundle.is_none()) => Trust::Empty,
             _ => Trust::Differs,
         }
     }
@@ -133,7 +137,8 @@ impl Store {
         let bundle = STANDARD.encode(bundle);
         // With another version than the stored one the API server answers with a conflict.
         let mut patch = vec![json!({"op": "replace", "path": "/metadata/resourceVersion", "value": read.version})];
-        for (index, (name, _)) in read.webhooks.iter().enumerate() {
+        // An entry that somebody else added is not airgate's to make callable.
+        for (index, (name, _)) in read.webhooks.iter().enumerate().filter(|(_, (name, _))| own(name)) {
             patch.push(json!({"op": "test", "path": format!("/webhooks/{index}/name"), "value": name}));
             patch.push(
                 json!({"op": "add", "path": format!("/webhooks/{index}/clientConfig/caBundle"), "value": bundle}),

@@ -135,7 +135,7 @@ impl ManifestsArgs {
         }
         if self.flavor == Flavor::Olm && (self.single_node || matches!(self.mode, ModeArg::Audit)) {
             bail!(
-                "--flavor olm is the same for every cluster: the mode is a key of the config file that the Subscription names, and on a single node the plain manifests are installed"
+                "--flavor olm is the same for every cluster, a single node too; the mode is a key of the config file that the Subscription names: mode: audit"
             );
         }
         if self.image.is_empty() || self.image.contains(char::is_whitespace) {

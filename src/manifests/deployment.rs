@@ -100,10 +100,10 @@ fn pod(options: &Options) -> Value {
     pod
 }
 
-/// On different nodes; in a payload, which single nodes install too, where there are any.
+/// On different nodes; where there are any, in what single nodes install as it is: a payload, an operator.
 fn apart(options: &Options) -> Value {
     let term = json!({"labelSelector": {"matchLabels": selector()}, "topologyKey": "kubernetes.io/hostname"});
-    if options.flavor == Flavor::Payload {
+    if matches!(options.flavor, Flavor::Payload | Flavor::Olm) {
         json!({"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]})
     } else {
         json!({"requiredDuringSchedulingIgnoredDuringExecution": [term]})

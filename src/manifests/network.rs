@@ -6,8 +6,8 @@ use super::service::{HEALTH, WEBHOOK};
 use super::{Document, NAME, Options, selector};
 
 const WHY: &str = "\
-Reviews from anywhere: the API server runs in the host's network, which no selector names. /validate tells nobody
-anything that the caller did not bring along. The kubelet of a pod's own node may always probe it.
+Reviews from anywhere: the API server runs in the host's network, which no selector names. What /validate tells is
+in SECURITY.md. The kubelet of a pod's own node may always probe it.
 Nothing limits what airgate may reach: the API server, DNS, the proxy and the site's registries and mirrors, whose
 addresses the cluster's settings name and may change.";
 

@@ -17,10 +17,13 @@ pub fn vouches(config: &Arc<ServerConfig>, ca: &[u8], host: &str) -> Result<(), 
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(ca) {
         let certificate = certificate.map_err(|error| format!("it is no PEM ({error})"))?;
+        if !counts(&certificate) {
+            continue;
+        }
         roots.add(certificate).map_err(|error| format!("it holds a certificate that is no CA ({error})"))?;
     }
     if roots.is_empty() {
-        return Err("it is empty".into());
+        return Err("it is empty, or holds no CA that counts now".into());
     }
     let name = ServerName::try_from(host.to_owned()).map_err(|_| format!("{host} is no name of a server"))?;
     let refused = |error: rustls::Error| format!("it does not vouch for the certificate that is served ({error})");
@@ -42,6 +45,15 @@ pub fn vouches(config: &Arc<ServerConfig>, ca: &[u8], host: &str) -> Result<(), 
         }
     }
     Err("the handshake with it does not end".into())
+}
+
+/// Unlike rustls the API server looks at the dates of a CA, and at what it is limited to.
+fn counts(ca: &CertificateDer<'_>) -> bool {
+    x509_parser::parse_x509_certificate(ca).is_ok_and(|(_, ca)| {
+        let for_servers = |usage: &x509_parser::extensions::ExtendedKeyUsage<'_>| usage.any || usage.server_auth;
+        let uses = ca.extended_key_usage();
+        ca.validity().is_valid() && uses.is_ok_and(|usage| usage.is_none_or(|usage| for_servers(usage.value)))
+    })
 }
 
 /// What one side has to say, to the other.
@@ -91,8 +103,8 @@ mod tests {
             assert_eq!(vouches(&config, &ca, "127.0.0.1"), Ok(()));
             assert!(told(&stranger, host).contains("does not vouch for the certificate that is served"));
             assert!(told(&ca, "airgate.elsewhere.svc").contains("not valid for name"));
-            assert_eq!(told(b"", host), "it is empty");
-            assert_eq!(told(b"null", host), "it is empty");
+            assert_eq!(told(b"", host), "it is empty, or holds no CA that counts now");
+            assert_eq!(told(b"null", host), "it is empty, or holds no CA that counts now");
             assert!(told(b"-----BEGIN CERTIFICATE-----\nx", host).contains("no PEM"));
         }
     }

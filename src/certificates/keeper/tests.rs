@@ -117,7 +117,7 @@ impl Objects {
 
 fn configuration() -> Value {
     let webhook = |name: &str| json!({"name": name, "clientConfig": {"url": "https://x"}, "sideEffects": "None"});
-    json!({"metadata": {"resourceVersion": "1"}, "webhooks": [webhook("one"), webhook("two")]})
+    json!({"metadata": {"resourceVersion": "1"}, "webhooks": [webhook("one.airgate.io"), webhook("two.airgate.io")]})
 }
 
 fn keeper(client: &Client) -> (CertificateKeeper, Kept) {
@@ -256,5 +256,32 @@ async fn a_later_form_is_not_touched() {
     fake.pass(Duration::from_hours(24 * 80));
     a.look().await;
     assert_eq!(fake.lock().secret, before);
+    let (mut new, of_new) = keeper(&client);
+    new.look().await;
+    assert!(of_new.bundle().is_some() && new.pair.borrow().is_some(), "it is served all the same");
     assert!(of_a.status().error.as_ref().unwrap().contains("it has the form 2"), "{:?}", of_a.status());
+}
+
+#[tokio::test]
+async fn what_has_expired_is_made_anew_and_not_put_back() {
+    let (fake, client) = Fake::start().await;
+    fake.lock().configuration = Some(configuration());
+    let (mut before, _) = keeper(&client);
+    before.look().await;
+    let (ca, writes) = (fake.secret("ca.crt"), fake.answered("PATCH secrets", 200));
+
+    // The cluster was off for longer than the CA lives; one replica has restarted, one remembers.
+    fake.pass(Duration::from_hours(24 * 365 * 4));
+    let (mut new, of_new) = keeper(&client);
+    for keeper in [&mut before, &mut new] {
+        keeper.look().await;
+    }
+    assert_eq!((fake.secret("ca.crt"), fake.answered("PATCH secrets", 200)), (ca.clone(), writes), "they wait");
+    fake.pass(Duration::from_secs(9));
+    for keeper in [&mut before, &mut new] {
+        keeper.look().await;
+    }
+    assert_ne!(fake.secret("ca.crt"), ca);
+    assert_eq!(fake.answered("PATCH secrets", 200), writes + 1);
+    assert_eq!((of_new.bundle().as_deref(), &of_new.status().error), (Some(&*fake.secret("ca.crt")), &None));
 }

@@ -116,3 +116,11 @@ fn who_remembers_puts_it_back_and_the_others_let_him() {
         assert_eq!(next(&nothing, trust, own, &timing, now), expected, "{trust:?} {own:?}");
     }
 }
+
+#[test]
+fn a_certificate_that_outlives_what_is_issued_is_none_of_its_own() {
+    let leaf = Some(Leaf { not_before: day(0.0), not_after: day(3_000.0) });
+    let state = State { signer: Some(ca(0.0)), leaf, ..State::default() };
+    let own = Own { remembers: true, useless_since: None };
+    assert_eq!(next(&state, Trust::Holds, own, &Timing::default(), day(1.0)), Action::IssueLeaf);
+}

@@ -53,11 +53,11 @@ use Severity::{Critical, Info, Warning};
 pub static ALERTS: [Alert; 23] = [
     Alert {
         name: "AirgateDown",
-        expr: "absent(up{$own} == 1)",
+        expr: "absent(airgate_ready{$own} == 1)",
         hold: "10m",
         severity: Critical,
         summary: "No airgate answers: upgrades are refused, other guarded changes pass unseen.",
-        description: "Prometheus has reached no airgate in namespace $namespace for 10 minutes. Upgrade steps and removals of releases are refused until one answers; clearing an upgrade is not. Changes of mirrors, Secrets and CRDs pass unjudged.",
+        description: "For 10 minutes Prometheus has seen no airgate in namespace $namespace that is ready. Upgrade steps and removals of releases are refused until one answers; clearing an upgrade is not. Changes of mirrors, Secrets and CRDs pass unjudged.",
         first: "oc -n $namespace get pods,events",
     },
     Alert {

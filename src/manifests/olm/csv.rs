@@ -37,8 +37,8 @@ namespace deletes the configuration too.
 
 The same as in airgate's plain manifests, but for this: OLM grants rights in the operator's own namespace or in the
 whole cluster, nothing in between. So what airgate lists in `openshift-config-managed`, `openshift-marketplace` and the
-like (ConfigMaps, CatalogSources) it may list in every namespace here, and the few Secrets and ConfigMaps that it reads
-by name it may read by these names in every namespace; Events it may create in every namespace. Where that is too wide,
+like (ConfigMaps, CatalogSources) it may list in every namespace here, and the few Secrets that it reads
+by name it may read by these names, and any ConfigMap, in every namespace; Events it may create in every namespace. Where that is too wide,
 install the plain manifests.
 
 There is no NetworkPolicy in this bundle, since not every OLM takes one, and no webhook definition, since one cannot

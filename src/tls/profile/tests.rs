@@ -111,3 +111,11 @@ fn whatever_is_written_there_it_can_be_served_with() {
         prop_assert!(server_parts(&got.parameters).is_ok());
     });
 }
+
+#[test]
+fn a_group_that_no_api_server_has_leaves_it_reachable() {
+    let got =
+        strict(json!({"type": "Custom", "custom": {"minTLSVersion": "VersionTLS13", "groups": ["SecP256r1MLKEM768"]}}));
+    assert_eq!(got.parameters.groups, Parameters::default().groups);
+    assert!(got.not_honoured.iter().any(|words| words.contains("SecP256r1MLKEM768")), "{got:?}");
+}

@@ -12,8 +12,7 @@ use super::running::{Running, V4_22_3, V4_23_1, upgrade_to};
 use super::{FLAVORS, alerts, dashboard, rules, text};
 
 /// Of others: Prometheus itself, kube-state-metrics, and the API server, for which `tests/apiserver` holds the names.
-const OTHERS: [&str; 5] = [
-    "up",
+const OTHERS: [&str; 4] = [
     "kube_deployment_spec_replicas",
     "apiserver_admission_webhook_request_total",
     "apiserver_admission_webhook_rejection_count",
