@@ -10,6 +10,9 @@ build: ## build the release binary
 image: ## build the static binary and the container image with it
 	image/build
 
+# What ships is optimised as a whole, which takes minutes and changes nothing that a test could see.
+test: export CARGO_PROFILE_RELEASE_LTO = off
+test: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS = 16
 test: lint ## everything that CI checks (the first run builds an API server: some minutes)
 	tests/registry/tools
 	tests/testbed/build
