@@ -91,24 +91,10 @@ impl FromStr for Timing {
 pub struct Kept {
     name: String,
     pair: watch::Receiver<Option<Arc<Raw>>>,
-    bundle: watch::Receiver<Option<Arc<[u8]>>>,
     status: Arc<ArcSwap<KeeperStatus>>,
 }
 
 impl Kept {
-    /// The certificates that API servers are to trust, as PEM; `None` before there are any.
-    #[must_use]
-    pub fn bundle(&self) -> Option<Arc<[u8]>> {
-        self.bundle.borrow().clone()
-    }
-
-    /// Returns once the bundle is another one than when this was called last. Waits for ever without a keeper.
-    pub async fn bundle_changed(&mut self) {
-        if self.bundle.changed().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
-
     /// Where the listener gets its pair from.
     #[must_use]
     pub fn source(&self) -> Source {

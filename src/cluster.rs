@@ -192,44 +192,6 @@ impl Snapshot {
         }
     }
 
-    /// The clock was set by so much, and no watched fact is older or newer for it.
-    pub fn clock_moved(&mut self, by: SignedDuration) {
-        let Self {
-            cluster_version,
-            internal_release_image,
-            machine_config_nodes,
-            machine_config_pools,
-            rendered_releases,
-            infrastructure,
-            image_digest_mirror_sets,
-            image_tag_mirror_sets,
-            image_content_source_policies,
-            image_config,
-            release_signatures,
-            release_verification,
-            control_plane_nodes,
-            catalog_sources,
-            cluster_catalogs,
-            // Asked for one review.
-            node_registries: _,
-        } = self;
-        cluster_version.clock_moved(by);
-        internal_release_image.clock_moved(by);
-        machine_config_nodes.clock_moved(by);
-        machine_config_pools.clock_moved(by);
-        rendered_releases.clock_moved(by);
-        infrastructure.clock_moved(by);
-        image_digest_mirror_sets.clock_moved(by);
-        image_tag_mirror_sets.clock_moved(by);
-        image_content_source_policies.clock_moved(by);
-        image_config.clock_moved(by);
-        release_signatures.clock_moved(by);
-        release_verification.clock_moved(by);
-        control_plane_nodes.clock_moved(by);
-        catalog_sources.clock_moved(by);
-        cluster_catalogs.clock_moved(by);
-    }
-
     /// The mirror rules of one kind.
     #[must_use]
     pub fn mirror_sets(&self, kind: MirrorKind) -> &Fact<Vec<MirrorSet<'static>>> {

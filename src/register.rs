@@ -37,16 +37,14 @@ const TICK: Duration = Duration::from_millis(100);
 /// More writes than these within a minute are a fight with somebody, and are left to wait.
 const WRITES_A_MINUTE: usize = 20;
 
-/// The CA bundle of whoever makes the serving certificate in this process; `None` while it has none yet.
-pub type OwnCa = Arc<dyn Fn() -> Option<Vec<u8>> + Send + Sync>;
-
 /// What it keeps registered, and for whom.
 #[expect(missing_debug_implementations, reason = "a client has nothing to show")]
 pub struct Registrar {
     site: Site,
     options: Options,
-    /// Where this process makes the CA itself; else somebody injects it, and it is never touched.
-    own_ca: Option<OwnCa>,
+    /// What is to be stored. It brings a CA bundle only where the process made the CA at its start; else somebody
+    /// injects one, and it is never touched.
+    printed: Value,
     tls: LiveTls,
     readiness: Readiness,
     elector: Elector,
@@ -57,15 +55,21 @@ pub struct Registrar {
 }
 
 impl Registrar {
-    /// `options` as for `airgate manifests`; its own CA bundle comes by `own_ca`.
+    /// `options` as for `airgate manifests`.
+    ///
+    /// # Errors
+    /// Where the configuration cannot be written as JSON.
     pub fn new(
         site: Site,
         options: Options,
-        own_ca: Option<OwnCa>,
         tls: LiveTls,
         readiness: Readiness,
         metrics: &Metrics,
-    ) -> Self {
+    ) -> anyhow::Result<Self> {
+        let mut printed = registered(&options)?;
+        // An object to apply names its kind.
+        printed["apiVersion"] = "admissionregistration.k8s.io/v1".into();
+        printed["kind"] = "ValidatingWebhookConfiguration".into();
         let elector = Elector::new(identity());
         let status = Status {
             namespace: options.namespace.clone(),
@@ -75,7 +79,7 @@ impl Registrar {
         };
         let shared = Arc::new(ArcSwap::from_pointee(status.clone()));
         let (counts, writes) = (Counts::new(metrics), VecDeque::new());
-        Self { site, options, own_ca, tls, readiness, elector, shared, status, counts, writes }
+        Ok(Self { site, options, printed, tls, readiness, elector, shared, status, counts, writes })
     }
 
     /// For `/statusz`, at any time.
@@ -135,12 +139,7 @@ impl Registrar {
         // A namespace that is on its way out takes no new Lease, and has nobody else to agree with.
         let leader = home == Home::Leaving || self.lead(&home).await.map_err(|why| whole("Lease airgate", why))?;
         let current = self.site.configuration().await.map_err(|why| whole(CONFIGURATION, why))?;
-        let Some(printed) = self.printed() else {
-            let waiting_for = vec!["its own CA to be made".to_owned()];
-            self.show(Status { state: State::Waiting, leader, waiting_for, trouble: None, ..self.status.clone() });
-            return Ok(false);
-        };
-        let plan = self.plan(&home, current.as_ref(), &printed);
+        let plan = self.plan(&home, current.as_ref());
         let step = plan.step.clone();
         let wrote = leader && step != Step::Nothing && self.carry_out(&step, current.as_ref()).await?;
         let state = state(&home, &plan, current.is_some());
@@ -181,25 +180,11 @@ impl Registrar {
         Ok(self.elector.holds(Instant::now()))
     }
 
-    /// What is to be stored, with a CA of its own where it makes one; `None` while there is none.
-    fn printed(&self) -> Option<Value> {
-        let ca_bundle = match &self.own_ca {
-            Some(own) => Some(own()?),
-            None => None,
-        };
-        let options = Options { ca_bundle, ..self.options.clone() };
-        let mut printed = registered(&options).ok()?;
-        // An object to apply names its kind.
-        printed["apiVersion"] = "admissionregistration.k8s.io/v1".into();
-        printed["kind"] = "ValidatingWebhookConfiguration".into();
-        Some(printed)
-    }
-
-    fn plan(&self, home: &Home, current: Option<&Value>, printed: &Value) -> Plan {
+    fn plan(&self, home: &Home, current: Option<&Value>) -> Plan {
         let namespace = &self.options.namespace;
         let (tls, host) = (self.tls.config(), self.options.endpoint.host(namespace));
         let vouches = |ca: &[u8]| vouches(&tls, ca, &host);
-        plan(&Inputs { home, namespace, current, printed, vouches: &vouches })
+        plan(&Inputs { home, namespace, current, printed: &self.printed, vouches: &vouches })
     }
 
     async fn carry_out(&mut self, step: &Step, current: Option<&Value>) -> Result<bool, String> {

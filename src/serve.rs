@@ -83,9 +83,7 @@ impl Server {
             lookups: lookups.clone(),
             inputs: inputs::Cache::default(),
         };
-        let of_keeper = kept.clone();
-        let registration =
-            registration::start(config, bound.tls(), of_keeper, &readiness, &admit.metrics, &mut tasks).await?;
+        let registration = registration::start(config, bound.tls(), &readiness, &admit.metrics, &mut tasks).await?;
         Ok(Self { bound, admit, readiness, facts, patrol, kept, registration, tasks })
     }
 

@@ -4,6 +4,7 @@
 //! client CA is given, only clients that it vouches for. What changes at run time (the pair, the client CA,
 //! the cluster's TLS profile) changes by building a new configuration and swapping it as a whole, see [`reload`].
 
+mod handshake;
 pub mod keypair;
 pub mod listener;
 mod probe;

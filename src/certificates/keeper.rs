@@ -26,7 +26,6 @@ pub struct CertificateKeeper {
     names: Vec<String>,
     timing: Timing,
     pair: watch::Sender<Option<Arc<Raw>>>,
-    bundle: watch::Sender<Option<Arc<[u8]>>>,
     shared: Arc<ArcSwap<KeeperStatus>>,
     status: KeeperStatus,
     /// The good content that the Secret had last.
@@ -47,19 +46,17 @@ impl CertificateKeeper {
     #[must_use]
     pub fn new(client: Client, namespace: &str, timing: Timing, metrics: &Metrics) -> (Self, Kept) {
         let (pair, pair_seen) = watch::channel(None);
-        let (bundle, bundle_seen) = watch::channel(None);
         let secret = format!("{namespace}/{SECRET}");
         let ca_bundle = "not read yet".to_owned();
         let status = KeeperStatus { secret: secret.clone(), ca_bundle, ..KeeperStatus::default() };
         let shared = Arc::new(ArcSwap::from_pointee(status.clone()));
         let name = format!("Secret {secret}");
-        let kept = Kept { name, pair: pair_seen, bundle: bundle_seen, status: shared.clone() };
+        let kept = Kept { name, pair: pair_seen, status: shared.clone() };
         let keeper = Self {
             store: Store::new(client, namespace.to_owned()),
             names: super::names(namespace),
             timing,
             pair,
-            bundle,
             shared,
             status,
             remembered: None,
@@ -200,10 +197,7 @@ impl CertificateKeeper {
         };
         self.ca_not_after.set(self.status.ca.as_ref().map_or(0, |ca| ca.not_after.as_second()));
         if let Some(raw) = &material.raw {
-            self.pair.send_if_modified(|pair| replaced(pair, raw));
-        }
-        if let Some(bundle) = &material.bundle {
-            self.bundle.send_if_modified(|known| replaced(known, bundle));
+            self.pair.send_if_modified(|pair| pair.replace(Arc::clone(raw)).as_ref() != Some(raw));
         }
         let state = material.state();
         let helps = state.helps(&self.timing, now);
@@ -252,14 +246,6 @@ impl CertificateKeeper {
     fn rights(&self) -> String {
         format!("airgate's service account needs get, patch on secrets/{SECRET} in {}", self.store.namespace)
     }
-}
-
-fn replaced<T: ?Sized + PartialEq>(known: &mut Option<Arc<T>>, new: &Arc<T>) -> bool {
-    let changed = known.as_ref() != Some(new);
-    if changed {
-        *known = Some(Arc::clone(new));
-    }
-    changed
 }
 
 fn bundles_denied(why: &str) -> String {

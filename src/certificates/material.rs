@@ -279,21 +279,10 @@ impl Material {
     }
 
     fn pem(&self, keep: impl Fn(usize) -> bool) -> String {
-        use base64::Engine as _;
-        let mut text = String::new();
-        for (_, ca) in self.authorities.iter().enumerate().filter(|(at, _)| keep(*at)) {
-            text.push_str("-----BEGIN CERTIFICATE-----\n");
-            let encoded = base64::engine::general_purpose::STANDARD.encode(&ca.der);
-            let mut rest = encoded.as_str();
-            while !rest.is_empty() {
-                let (line, after) = rest.split_at(rest.len().min(64));
-                text.push_str(line);
-                text.push('\n');
-                rest = after;
-            }
-            text.push_str("-----END CERTIFICATE-----\n");
-        }
-        text
+        let kept = self.authorities.iter().enumerate().filter(|(at, _)| keep(*at));
+        let certificates: Vec<_> = kept.map(|(_, ca)| pem::Pem::new("CERTIFICATE", ca.der.as_ref())).collect();
+        let unix = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
+        pem::encode_many_config(&certificates, unix)
     }
 }
 

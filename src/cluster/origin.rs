@@ -1,8 +1,9 @@
-//! Where each fact comes from, apart from what it says: to be kept beside a saved cluster and put back.
+//! Where each fact comes from and when, apart from what it says: to be kept beside a saved cluster and put back, and to
+//! follow a clock that is set.
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::{Fact, Missing, Provenance, Snapshot};
@@ -104,5 +105,13 @@ impl Snapshot {
             }
         }
         each_fact!(self, visit, origins);
+    }
+
+    /// The clock was set by so much, and no watched fact is older or newer for it.
+    pub fn clock_moved(&mut self, by: SignedDuration) {
+        fn visit<T>(by: SignedDuration, _: &str, fact: &mut Fact<T>) {
+            fact.clock_moved(by);
+        }
+        each_fact!(self, visit, by);
     }
 }

@@ -7,16 +7,15 @@ use anyhow::{Context, Result, bail};
 use arc_swap::ArcSwap;
 use serde_json::Value;
 
-use crate::certificates::Kept;
 use crate::config::ConfigFile;
 use crate::files::read_named_text;
 use crate::http::tasks::Tasks;
 use crate::manifests::{Certificates, Endpoint, Flavor, Options};
 use crate::metrics::Metrics;
 use crate::readiness::Readiness;
+use crate::register::Registrar;
 use crate::register::api::Site;
 use crate::register::status::{Counts, Status};
-use crate::register::{OwnCa, Registrar};
 use crate::tls::reload::LiveTls;
 use crate::tls::self_signed;
 
@@ -28,7 +27,6 @@ pub(super) type Shown = Arc<ArcSwap<Status>>;
 pub(super) async fn start(
     config: &ConfigFile,
     tls: LiveTls,
-    kept: Option<Kept>,
     readiness: &Readiness,
     metrics: &Metrics,
     tasks: &mut Tasks,
@@ -55,13 +53,11 @@ pub(super) async fn start(
         mode: config.mode,
         endpoint: endpoint.context("--register-url")?,
         certificates: injector(config),
+        // One that was made at the start stays as it is. The keeper's changes, and the keeper writes it.
+        ca_bundle: config.self_signed.as_deref().map(ca_of).transpose()?,
         ..Options::of(config.flavor)
     };
-    let own_ca: Option<OwnCa> = match kept {
-        Some(kept) => Some(Arc::new(move || kept.bundle().map(|bundle| bundle.to_vec()))),
-        None => config.self_signed.as_deref().map(own_ca).transpose()?,
-    };
-    let registrar = Registrar::new(Site(client), options, own_ca, tls, readiness.clone(), metrics);
+    let registrar = Registrar::new(Site(client), options, tls, readiness.clone(), metrics)?;
     let shown = registrar.status();
     tasks.spawn("the registration", async move { match registrar.run().await {} });
     Ok(Some(shown))
@@ -81,9 +77,8 @@ fn injector(config: &ConfigFile) -> Certificates {
     }
 }
 
-/// A CA that was made at the start stays as it is.
-fn own_ca(dir: &Path) -> Result<OwnCa> {
+fn ca_of(dir: &Path) -> Result<Vec<u8>> {
     let file = dir.join(self_signed::CA);
     let text = read_named_text(&file, 1 << 20).with_context(|| file.display().to_string())?;
-    Ok(Arc::new(move || Some(text.clone().into_bytes())))
+    Ok(text.into_bytes())
 }

@@ -1,54 +1,21 @@
-//! What a client is shown: a handshake with a configuration, in memory.
+//! Which certificate a client is shown.
 
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, Error, ServerConfig, ServerConnection, SignatureScheme,
-};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, ServerConfig, SignatureScheme};
 
+use super::handshake::shake;
 use super::keypair;
-
-/// More than any handshake takes.
-const FLIGHTS: usize = 8;
 
 /// The fingerprint of the certificate that a new connection gets; `None` where it gets none.
 pub(super) fn shown(config: &Arc<ServerConfig>) -> Option<String> {
     let client = ClientConfig::builder_with_provider(super::provider()).with_safe_default_protocol_versions().ok()?;
     let client = client.dangerous().with_custom_certificate_verifier(Arc::new(Whoever)).with_no_client_auth();
     let name = ServerName::try_from("airgate").ok()?;
-    let mut client = ClientConnection::new(Arc::new(client), name).ok()?;
-    let mut server = ServerConnection::new(Arc::clone(config)).ok()?;
-    for _ in 0..FLIGHTS {
-        let mut bytes = vec![];
-        while client.wants_write() {
-            client.write_tls(&mut bytes).ok()?;
-        }
-        take(&bytes, |rest| server.read_tls(rest))?;
-        // A client that is asked for a certificate has seen the server's by then.
-        let _refused = server.process_new_packets();
-        let mut bytes = vec![];
-        while server.wants_write() {
-            server.write_tls(&mut bytes).ok()?;
-        }
-        take(&bytes, |rest| client.read_tls(rest))?;
-        let _refused = client.process_new_packets();
-        if let Some(certificate) = client.peer_certificates().and_then(<[_]>::first) {
-            return Some(keypair::fingerprint(certificate));
-        }
-    }
-    None
-}
-
-fn take(bytes: &[u8], mut read: impl FnMut(&mut &[u8]) -> std::io::Result<usize>) -> Option<()> {
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        if read(&mut rest).ok()? == 0 {
-            return None;
-        }
-    }
-    Some(())
+    let client = shake(client, name, config).ok()?;
+    client.peer_certificates().and_then(<[_]>::first).map(|certificate| keypair::fingerprint(certificate))
 }
 
 /// Takes every certificate: only which one it is is of interest.

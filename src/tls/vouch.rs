@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
-/// More than any handshake takes.
-const FLIGHTS: usize = 8;
+use super::handshake::shake;
 
 /// Whether a client that trusts `ca` (PEM) alone and calls `host` accepts what `config` serves.
 ///
@@ -26,25 +25,14 @@ pub fn vouches(config: &Arc<ServerConfig>, ca: &[u8], host: &str) -> Result<(), 
         return Err("it is empty, or holds no CA that counts now".into());
     }
     let name = ServerName::try_from(host.to_owned()).map_err(|_| format!("{host} is no name of a server"))?;
-    let refused = |error: rustls::Error| format!("it does not vouch for the certificate that is served ({error})");
+    let refused =
+        |error: &dyn std::fmt::Display| format!("it does not vouch for the certificate that is served ({error})");
     let client = ClientConfig::builder_with_provider(super::provider())
         .with_safe_default_protocol_versions()
-        .map_err(refused)?
+        .map_err(|error| refused(&error))?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let mut client = ClientConnection::new(Arc::new(client), name).map_err(refused)?;
-    let mut server = ServerConnection::new(Arc::clone(config)).map_err(refused)?;
-    for _ in 0..FLIGHTS {
-        pass(|bytes| client.write_tls(bytes), |bytes| server.read_tls(bytes))?;
-        // Who asks for a client's certificate gets none here: by then the client has judged the server's.
-        let _refused = server.process_new_packets();
-        pass(|bytes| server.write_tls(bytes), |bytes| client.read_tls(bytes))?;
-        client.process_new_packets().map_err(refused)?;
-        if !client.is_handshaking() {
-            return Ok(());
-        }
-    }
-    Err("the handshake with it does not end".into())
+    shake(client, name, config).map(drop).map_err(|error| refused(&error))
 }
 
 /// Unlike rustls the API server looks at the dates of a CA, and at what it is limited to.
@@ -54,22 +42,6 @@ fn counts(ca: &CertificateDer<'_>) -> bool {
         let uses = ca.extended_key_usage();
         ca.validity().is_valid() && uses.is_ok_and(|usage| usage.is_none_or(|usage| for_servers(usage.value)))
     })
-}
-
-/// What one side has to say, to the other.
-fn pass(
-    mut write: impl FnMut(&mut Vec<u8>) -> std::io::Result<usize>,
-    mut read: impl FnMut(&mut &[u8]) -> std::io::Result<usize>,
-) -> Result<(), String> {
-    let mut bytes = vec![];
-    while write(&mut bytes).map_err(|error| error.to_string())? > 0 {}
-    let mut rest = bytes.as_slice();
-    while !rest.is_empty() {
-        if read(&mut rest).map_err(|error| error.to_string())? == 0 {
-            return Err("the handshake with it breaks off".into());
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

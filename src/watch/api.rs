@@ -53,14 +53,11 @@ fn missing(name: &str, why: &str) -> Missing {
     }
 }
 
-/// The RBAC rule that it takes: commands read what there is one of by its name.
+/// The RBAC rule that every read takes.
 pub(super) fn rule(resource: &Resource) -> String {
     let name = resource.full_name();
-    match (resource.namespace, resource.singleton) {
-        (Some(namespace), _) => format!("grant airgate's service account list, watch on {name} in {namespace}"),
-        (None, Some(_)) => format!("grant airgate's service account get, list, watch on {name}"),
-        (None, None) => format!("grant airgate's service account list, watch on {name}"),
-    }
+    let place = resource.namespace.map(|namespace| format!(" in {namespace}")).unwrap_or_default();
+    format!("grant airgate's service account list, watch on {name}{place}")
 }
 
 impl From<kube::Error> for Failure {

@@ -44,9 +44,13 @@ struct Replica {
 
 impl Replica {
     fn start(guard: &Guard, name: &str, timing: &str) -> Self {
+        Self::start_with(guard, name, timing, &[])
+    }
+
+    fn start_with(guard: &Guard, name: &str, timing: &str, flags: &[&str]) -> Self {
         let [webhook, health, admin] = [free_port(), free_port(), free_port()];
         let mut command = Command::new(env!("CARGO_BIN_EXE_airgate"));
-        command.arg("serve").arg("--keep-certificates").args(["--namespace", NAMESPACE]);
+        command.arg("serve").arg("--keep-certificates").args(["--namespace", NAMESPACE]).args(flags);
         command.arg("--certificate-timing").arg(timing);
         command.arg("--kubeconfig").arg(guard.kubeconfig()).arg("--releases").arg(guard.releases());
         for (flag, port) in [("listen", webhook), ("health-listen", health), ("admin-listen", admin)] {
@@ -421,4 +425,34 @@ fn a_secret_that_is_harmed_is_mended_and_what_is_served_stays_in_use() {
         (code == 503 && text.contains("certificate: ") && text.contains("tls.crt")).then_some(())
     });
     assert_eq!(a.readyz().0, 200);
+}
+
+/// Nobody applies a configuration, and nobody injects a CA.
+#[test]
+fn it_registers_itself_and_fails_closed_once_its_own_ca_is_trusted() {
+    let guard = site();
+    let rights = guard.airgate(&["manifests", "--flavor=openshift", "--register", "--only", "rights"]);
+    guard.testbed.command(["apply", "-f", "-"]).stdin(rights).run().success();
+    let mut replica = Replica::start_with(&guard, "registers", TIMING, &["--register"]);
+    // As the configuration that it registers has it: the Service, at its own port.
+    guard.testbed.services.route("localhost:443", vec![format!("127.0.0.1:{}", replica.webhook)]);
+    replica.ready();
+    let registered = |replica: &Replica| replica.statusz()["registration"]["state"] == "registered";
+    eventually("it is registered, by a CA that vouches", || registered(&replica).then_some(()));
+    assert_eq!(calls(&guard.api), [422, 403], "and asked through the Service");
+    let first = trusted(&guard.api);
+    // Two writers, one object: neither undoes the other over a rotation.
+    eventually("another CA signs", || {
+        (replica.statusz()["certificateKeeper"]["ca"]["fingerprint"] != Value::Null && trusted(&guard.api) != first)
+            .then_some(())
+    });
+    eventually("it is registered still", || registered(&replica).then_some(()));
+    assert_eq!(calls(&guard.api), [422, 403]);
+    let fail = |name: &str| {
+        let configuration = guard.api.get(CONFIGURATION).expect("a configuration");
+        let webhooks = configuration["webhooks"].as_array().expect("webhooks").clone();
+        webhooks.iter().any(|webhook| webhook["name"] == name && webhook["failurePolicy"] == "Fail")
+    };
+    assert!(fail("clusterversion.airgate.io") && fail("internalreleaseimage.airgate.io"));
+    replica.stop();
 }
