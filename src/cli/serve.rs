@@ -86,6 +86,9 @@ impl ServeArgs {
                 .map_err(|_| anyhow!("AIRGATE_FLAVOR={text}: it must be openshift or kubernetes"))?,
             (None, None) => config.flavor,
         };
+        if !matches!(config.flavor, Flavor::Openshift | Flavor::Kubernetes) {
+            bail!("--flavor {}: a server runs on openshift or on kubernetes", config.flavor);
+        }
         config.register = self.register || switch("AIRGATE_REGISTER")?.unwrap_or(config.register);
         config.certificate_timing = self.certificate_timing;
         Ok(config)
@@ -93,10 +96,15 @@ impl ServeArgs {
 
     /// Where the certificate comes from: the first level that says it decides, and says it once.
     fn certificate(&self, config: &mut ConfigFile) -> Result<()> {
-        let kept = switch("AIRGATE_KEEP_CERTIFICATES")?.unwrap_or_default();
+        let kept = switch("AIRGATE_KEEP_CERTIFICATES")?;
         let flags = (self.tls_dir.clone(), self.self_signed.clone(), self.keep_certificates);
-        let variables = (path_from_environment("AIRGATE_TLS_DIR"), path_from_environment("AIRGATE_SELF_SIGNED"), kept);
-        let file = (config.tls_dir.take(), config.self_signed.take(), config.keep_certificates);
+        let variables = (
+            path_from_environment("AIRGATE_TLS_DIR"),
+            path_from_environment("AIRGATE_SELF_SIGNED"),
+            kept == Some(true),
+        );
+        let by_file = config.keep_certificates && kept != Some(false);
+        let file = (config.tls_dir.take(), config.self_signed.take(), by_file);
         let levels = [
             ("--tls-dir, --self-signed and --keep-certificates", flags),
             ("AIRGATE_TLS_DIR, AIRGATE_SELF_SIGNED and AIRGATE_KEEP_CERTIFICATES", variables),

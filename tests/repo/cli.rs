@@ -155,6 +155,7 @@ fn serve_refuses_to_start_and_says_why() {
         (&["serve", "--self-signed", "target/refused", "--listen", "nonsense"], "--listen nonsense"),
         (&["serve", "--tls-dir", "a", "--self-signed", "b"], "exclude each other"),
         (&["serve", "--config", "/does/not/exist"], "/does/not/exist"),
+        (&["serve", "--flavor", "olm", "--self-signed", "target/refused"], "openshift or on kubernetes"),
     ] {
         let output = airgate(args);
         assert!(output.code == 2 && output.stderr.contains(part), "{args:?}: {} {}", output.code, output.stderr);
@@ -233,4 +234,18 @@ fn output_that_cannot_be_written_is_a_failure_and_a_closed_pipe_is_none() {
     let mut child = command.args(["policies", "reference"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn every_flag_of_a_deployment_is_documented() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/configuration.md")).unwrap();
+    for verb in ["serve", "manifests"] {
+        let help = airgate(&[verb, "--help"]).stdout;
+        let flags: Vec<&str> =
+            help.lines().filter_map(|line| line.trim_start().strip_prefix("--")?.split([' ', '=']).next()).collect();
+        assert!(flags.len() > 10, "{verb}: {flags:?}");
+        for flag in flags {
+            assert!(page.contains(&format!("`--{flag}")), "docs/configuration.md does not have --{flag} of {verb}");
+        }
+    }
 }
