@@ -35,6 +35,10 @@ fn the_image_is_built_and_brought_to_the_site() {
         let given = env::var(variable).unwrap_or_else(|_| format!("{}/{default}", env::var("HOME").unwrap()));
         walk.set(variable, given);
     }
+    // How this run builds is how the person builds: else it is another image.
+    for (variable, value) in env::vars().filter(|(variable, _)| variable.starts_with("CARGO_PROFILE_")) {
+        walk.set(&variable, value);
+    }
     let config = Path::new(&walk.environment["HOME"]).join(".config/containers");
     let trusted = config.join("certs.d").join(registry.host());
     fs::create_dir_all(&trusted).unwrap();
