@@ -233,6 +233,7 @@ pub fn rights_alone(options: &Options) -> anyhow::Result<Vec<Document>> {
     if options.flavor.on_openshift() {
         documents.extend(registries::documents(options)?);
     }
+    documents.extend(certificates::rights(options)?);
     if options.register {
         documents.extend(registration::documents(options)?);
     }

@@ -171,6 +171,8 @@ pub struct Metrics {
     pub certificate_refused: Gauge,
     /// Unix seconds.
     pub ca_not_after: Gauge,
+    /// 1 while something is in the keeper's way.
+    pub certificate_keeper_blocked: Gauge,
 }
 
 impl Metrics {
@@ -191,6 +193,7 @@ impl Metrics {
             certificate_not_after: Gauge::default(),
             certificate_refused: Gauge::default(),
             ca_not_after: Gauge::default(),
+            certificate_keeper_blocked: Gauge::default(),
         };
         metrics.register(|registry| metrics.describe(registry));
         // A counter that appears with its first count has not risen, to whoever asks for the rise.
@@ -230,6 +233,11 @@ impl Metrics {
             "ca_not_after_seconds",
             "End of validity of the CA that the certificate keeper signs with, in Unix time; 0 where there is none",
             self.ca_not_after.clone(),
+        );
+        registry.register(
+            "certificate_keeper_blocked",
+            "1 while the certificate keeper cannot do what is to be done; 0 too where there is none",
+            self.certificate_keeper_blocked.clone(),
         );
         registry.register(
             "tls_reloads",

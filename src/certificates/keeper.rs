@@ -32,6 +32,7 @@ pub struct CertificateKeeper {
     remembered: Option<(State, Change)>,
     useless_since: Option<Timestamp>,
     ca_not_after: Gauge,
+    blocked: Gauge,
 }
 
 /// What came of one step.
@@ -62,6 +63,7 @@ impl CertificateKeeper {
             remembered: None,
             useless_since: None,
             ca_not_after: metrics.ca_not_after.clone(),
+            blocked: metrics.certificate_keeper_blocked.clone(),
         };
         (keeper, kept)
     }
@@ -139,11 +141,15 @@ impl CertificateKeeper {
         let Some(change) = change else {
             // Keeps what a look could not do, and forgets it once there is nothing.
             if !*unwritable {
-                self.settled(bundles_error, &material);
+                let immutable = secret.immutable.then(|| self.immutable());
+                self.settled(bundles_error.or(immutable), &material);
             }
             return Ok(Step::Done);
         };
         let change = change.map_err(|error| format!("no certificate could be made: {error}"))?;
+        if secret.immutable {
+            return Err(self.immutable());
+        }
         self.write(&secret, change, action).await
     }
 
@@ -209,16 +215,17 @@ impl CertificateKeeper {
     }
 
     /// Nothing is to be done: what is left to complain about.
-    fn settled(&mut self, bundles: Option<String>, material: &Material) {
+    fn settled(&mut self, trouble: Option<String>, material: &Material) {
         let faults = (!material.faults.is_empty() && !material.is_empty())
             .then(|| format!("the Secret {}: {}", self.status.secret, material.faults.join("; ")));
-        match bundles.or(faults) {
+        match trouble.or(faults) {
             Some(why) => self.failed(why),
             None => {
                 if self.status.error.take().is_some() {
                     tracing::info!("the certificate keeper can do its work again");
                 }
                 self.status.error_since = None;
+                self.blocked.set(0);
                 self.shared.store(Arc::new(self.status.clone()));
             }
         }
@@ -229,6 +236,7 @@ impl CertificateKeeper {
             tracing::error!("{why}");
         }
         self.status.error = Some(why);
+        self.blocked.set(1);
         self.status.error_since = self.status.error_since.or_else(|| Some(Timestamp::now()));
         self.shared.store(Arc::new(self.status.clone()));
     }
@@ -241,6 +249,13 @@ impl CertificateKeeper {
             ),
             error => format!("the Secret {secret} could not be read ({error}); {}", self.rights()),
         }
+    }
+
+    fn immutable(&self) -> String {
+        let (secret, namespace) = (&self.status.secret, &self.store.namespace);
+        format!(
+            "the Secret {secret} is immutable: nothing in it can be renewed; what it holds stays in use; make it anew, and airgate fills it as it was: oc delete secret {SECRET} -n {namespace} && oc create secret generic {SECRET} -n {namespace}"
+        )
     }
 
     fn rights(&self) -> String {

@@ -44,6 +44,7 @@ pub(super) struct Secret {
     version: String,
     pub data: BTreeMap<String, Vec<u8>>,
     pub annotation: Option<String>,
+    pub immutable: bool,
     /// By the clock of the API server.
     pub now: Timestamp,
 }
@@ -87,6 +88,7 @@ impl Store {
         struct Object {
             metadata: Metadata,
             data: Option<BTreeMap<String, String>>,
+            immutable: Option<bool>,
         }
         #[derive(Default, Deserialize)]
         #[serde(default, rename_all = "camelCase")]
@@ -103,6 +105,7 @@ impl Store {
             version: object.metadata.resource_version,
             data: object.data.unwrap_or_default().into_iter().filter_map(decoded).collect(),
             annotation: object.metadata.annotations.and_then(|mut all| all.remove(ANNOTATION)),
+            immutable: object.immutable.unwrap_or_default(),
             now: now.unwrap_or_else(Timestamp::now),
         })
     }

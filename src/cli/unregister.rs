@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::output::{Format, line};
 use super::source::{default_kubeconfig, environment, path_from_environment};
 use crate::manifests::Flavor;
 use crate::register::api::{Failure, Site, home, namespaces_of};
 use crate::register::plan::{Home, UNREGISTERED};
-use crate::text::shell_word;
+use crate::text::{shell_word, shown};
 use crate::watch;
 
 #[derive(Debug, Args)]
@@ -77,7 +77,7 @@ struct Told {
 }
 
 impl Told {
-    fn json(&self) -> serde_json::Value {
+    fn json(&self) -> Value {
         let Self { namespace, deleted, annotated, may_return, said } = self;
         json!({"namespace": namespace, "deleted": deleted, "annotated": annotated, "mayReturn": may_return, "messages": said})
     }
@@ -112,7 +112,7 @@ async fn unregister(args: &UnregisterArgs, site: &Site) -> Result<Told> {
     }
     let mut stored = stored;
     for look in 0..STAYS_AWAY {
-        if let Some(configuration) = &stored {
+        if let Some(configuration) = stored.as_ref().filter(|stored| !leaving(stored)) {
             let uid = configuration["metadata"]["uid"].as_str().unwrap_or_default();
             match site.delete_configuration(uid).await {
                 Ok(()) => {
@@ -123,13 +123,22 @@ async fn unregister(args: &UnregisterArgs, site: &Site) -> Result<Told> {
                 Err(Failure::Absent | Failure::Conflict) => {}
                 Err(why) => return Err(cannot("delete", &why)),
             }
-        } else if !told.deleted && !told.annotated && look == 0 {
+        } else if stored.is_none() && !told.deleted && !told.annotated && look == 0 {
             break;
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
         stored = site.configuration().await.map_err(|why| cannot("read", &why))?;
     }
-    if stored.is_some() {
+    if let Some(stored) = stored {
+        if leaving(&stored) {
+            let finalizers = stored["metadata"]["finalizers"].as_array().into_iter().flatten();
+            let finalizers: Vec<_> = finalizers.filter_map(Value::as_str).map(shown).collect();
+            bail!(
+                "validatingwebhookconfiguration/airgate is deleted, but held by {}: airgate is asked until whoever set that takes it back, or: oc patch validatingwebhookconfiguration airgate --type=merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'. {}",
+                finalizers.join(", "),
+                told.said.join("; ")
+            );
+        }
         bail!(
             "validatingwebhookconfiguration/airgate comes back as often as it is deleted: {}. {}",
             if told.may_return {
@@ -148,6 +157,11 @@ async fn unregister(args: &UnregisterArgs, site: &Site) -> Result<Told> {
         told.said.push("to register again: airgate unregister --undo".into());
     }
     Ok(told)
+}
+
+/// Deleted, and held by a finalizer.
+fn leaving(stored: &Value) -> bool {
+    !stored["metadata"]["deletionTimestamp"].is_null()
 }
 
 async fn undo(args: &UnregisterArgs, site: &Site) -> Result<Told> {

@@ -48,7 +48,7 @@ pub(super) fn documents(options: &Options) -> anyhow::Result<Vec<Document>> {
         // An annotation of the Service asks for it.
         Certificates::ServiceCa => Ok(vec![]),
         Certificates::CertManager => cert_manager(options),
-        Certificates::Keeper => keeper(options),
+        Certificates::Keeper => Ok(vec![keeper_secret(options)?]),
     }
 }
 
@@ -95,9 +95,19 @@ fn cert_manager(options: &Options) -> anyhow::Result<Vec<Document>> {
 }
 
 /// The Secret is there from the start: a right to create one cannot be limited to a name.
-fn keeper(options: &Options) -> anyhow::Result<Vec<Document>> {
+fn keeper_secret(options: &Options) -> anyhow::Result<Document> {
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
         "metadata": {"name": SECRET, "namespace": options.namespace}});
+    Ok(Document::new(FILE, secret)?.saying(
+        "airgate puts its key pair in here. It has no data of its own, so that applying it again takes nothing away.",
+    ))
+}
+
+/// What the keeper may do: read and change its Secret and the one webhook configuration.
+pub(super) fn rights(options: &Options) -> anyhow::Result<Vec<Document>> {
+    if options.certificates != Certificates::Keeper {
+        return Ok(vec![]);
+    }
     let by_name = |rule: PolicyRule, name: &str| PolicyRule { resource_names: Some(vec![name.into()]), ..rule };
     let of_secret = by_name(rule("", "secrets", &["get", "patch"]), SECRET);
     let of_webhooks = rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", &["get", "patch"]);
@@ -106,8 +116,6 @@ fn keeper(options: &Options) -> anyhow::Result<Vec<Document>> {
     let rules = Some(vec![by_name(of_webhooks, NAME)]);
     let cluster_role = ClusterRole { metadata: named(KEEPER, None), rules, ..ClusterRole::default() };
     Ok(vec![
-        Document::new(FILE, secret)?
-            .saying("airgate puts its key pair in here. It has no data of its own, so that applying it again takes nothing away."),
         Document::new(FILE, Role { metadata: metadata(), rules: Some(vec![of_secret]) })?,
         Document::new(FILE, RoleBinding { metadata: metadata(), role_ref: binding, subjects })?,
         Document::new(FILE, cluster_role)?,

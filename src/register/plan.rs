@@ -68,9 +68,19 @@ pub struct Plan {
 
 pub fn plan(inputs: &Inputs<'_>) -> Plan {
     let away = |why: String| {
-        let uid = inputs.current.map(|current| text(current, "/metadata/uid").to_owned());
-        let step = uid.map_or(Step::Nothing, |uid| Step::Delete { uid, why: why.clone() });
-        Plan { step, waiting: vec![why], soft: vec![] }
+        let (step, waiting) = match inputs.current {
+            None => (Step::Nothing, why),
+            // Deleted already: it goes when whoever holds it lets go.
+            Some(current) if !current["metadata"]["deletionTimestamp"].is_null() => {
+                let held = current["metadata"]["finalizers"].to_string();
+                (Step::Nothing, format!("{why}; the configuration is deleted, and held by the finalizers {held}"))
+            }
+            Some(current) => {
+                let uid = text(current, "/metadata/uid").to_owned();
+                (Step::Delete { uid, why: why.clone() }, why)
+            }
+        };
+        Plan { step, waiting: vec![waiting], soft: vec![] }
     };
     let namespace = inputs.namespace;
     let uid = match inputs.home {

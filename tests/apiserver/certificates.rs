@@ -23,6 +23,7 @@ use crate::api::{Api, IMAGE, IMAGES, VERSION};
 use crate::crds::CrdSet;
 use crate::guard::{Guard, IDENTITY, Site, http_get};
 use crate::objects::{cluster_version, internal_release_image};
+use crate::rights::added_are_used;
 use crate::server::{eventually, free_port, poll};
 use crate::testbed::Testbed;
 
@@ -32,6 +33,9 @@ const CONFIGURATION: &str = "/apis/admissionregistration.k8s.io/v1/validatingweb
 /// A CA lives ten minutes and has a successor after six seconds; a certificate lives a minute and is renewed after
 /// five; a CA is used a second after everybody trusts it.
 const TIMING: &str = "600,6,60,5,1,0.2";
+
+/// In the namespace of these tests.
+const KEEPER: [&str; 2] = ["--flavor=openshift", "--certificates=keeper"];
 
 /// One process of airgate.
 struct Replica {
@@ -96,29 +100,11 @@ fn site() -> Guard {
     let testbed = Testbed::start();
     testbed.install_crds(&CrdSet::preferred());
     let guard = Guard::install(testbed);
-    let role = |api: &str, kind: &str, rules: Value| {
-        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind,
-            "metadata": {"name": "airgate-certificates", "namespace": api}, "rules": rules})
-    };
-    let binding = |kind: &str, namespace: &str, of: &str| {
-        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind,
-            "metadata": {"name": "airgate-certificates", "namespace": namespace},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": of, "name": "airgate-certificates"},
-            "subjects": [{"kind": "ServiceAccount", "name": "airgate", "namespace": NAMESPACE}]})
-    };
-    let verbs = ["get", "patch"];
-    let items = json!([
-        role(NAMESPACE, "Role", json!([{"apiGroups": [""], "resources": ["secrets"],
-            "resourceNames": ["airgate-tls"], "verbs": verbs}])),
-        binding("RoleBinding", NAMESPACE, "Role"),
-        role("", "ClusterRole", json!([{"apiGroups": ["admissionregistration.k8s.io"],
-            "resources": ["validatingwebhookconfigurations"], "resourceNames": ["airgate"], "verbs": verbs}])),
-        binding("ClusterRoleBinding", "", "ClusterRole"),
-        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "airgate", "namespace": NAMESPACE},
-            "spec": {"type": "ExternalName", "externalName": "localhost"}},
-    ]);
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
-    guard.testbed.command(["apply", "-f", "-"]).stdin(list.to_string()).run().success();
+    let rights = guard.airgate(&[&["manifests", "--only", "rights"], &KEEPER[..]].concat());
+    guard.testbed.command(["apply", "-f", "-"]).stdin(rights).run().success();
+    guard.testbed.put(&json!({"apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "airgate", "namespace": NAMESPACE},
+        "spec": {"type": "ExternalName", "externalName": "localhost"}}));
     make_secret(&guard);
     let site = Site::new();
     guard.set_version(&cluster_version(&[site.current.history("Completed")]));
@@ -289,29 +275,13 @@ fn from_an_empty_secret_through_rotations_of_the_ca_without_one_failed_call() {
     check_secrecy(&guard, &[a, b]);
 }
 
-/// Each verb was used, nothing more was asked for or is allowed.
+/// Each right was used, and nothing more was asked for.
 fn check_rights(guard: &Guard) {
     let events = guard.testbed.audit_events();
-    let ours: Vec<_> = events.iter().filter(|event| event["user"]["username"] == IDENTITY).collect();
-    for event in &ours {
+    for event in events.iter().filter(|event| event["user"]["username"] == IDENTITY) {
         assert_ne!(event["responseStatus"]["code"], 403, "{event:#}");
     }
-    let used: BTreeSet<String> = ours
-        .iter()
-        .filter(|event| {
-            ["secrets", "validatingwebhookconfigurations"].iter().any(|r| event["objectRef"]["resource"] == *r)
-        })
-        .map(|event| {
-            format!("{} {}", event["verb"].as_str().unwrap(), event["objectRef"]["resource"].as_str().unwrap())
-        })
-        .collect();
-    let expected = [
-        "get secrets",
-        "get validatingwebhookconfigurations",
-        "patch secrets",
-        "patch validatingwebhookconfigurations",
-    ];
-    assert_eq!(used.iter().map(String::as_str).filter(|verb| !verb.is_empty()).collect::<Vec<_>>(), expected);
+    added_are_used(guard, &KEEPER);
 }
 
 /// No key, and no part of one, is where others read.
@@ -380,6 +350,12 @@ fn a_secret_that_is_harmed_is_mended_and_what_is_served_stays_in_use() {
             both.starts_with(&ca) && both.len() > ca.len(),
             "the old CA is trusted as long as its certificates live"
         );
+        // Immutable: nobody can renew it but by making it anew, as is said.
+        guard.api.merge(SECRET, &json!({"immutable": true})).success();
+        eventually("it is said that it is immutable", || {
+            let error = a.statusz()["certificateKeeper"]["error"].to_string();
+            (error.contains("is immutable") && a.metric("airgate_certificate_keeper_blocked") == 1).then_some(())
+        });
         // Gone: nobody may make it but an administrator.
         guard.api.delete(SECRET).success();
         eventually("it is said what to do", || {

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::guard::{AIRGATE, IDENTITY};
 use crate::replica::{CONFIGURATION, CONFIGURATIONS, Cluster, FAILS, LEASE, NAMESPACE};
+use crate::rights::added_are_used;
 use crate::server::{eventually, free_port};
 
 /// A resource that is watched and cannot be listed, as when the webhook that converts it is gone.
@@ -229,6 +230,18 @@ fn the_ways_out() {
     let (code, text) = unregister(&cluster, &[]);
     assert!(code == 0 && text.contains("is not there: the API server asks airgate nothing"), "{text}");
 
+    // Held by a finalizer of somebody else, it is still asked.
+    let held = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "airgate", "finalizers": ["example.com/held"]}});
+    cluster.guard.api.create(CONFIGURATIONS, &held).success();
+    let (code, text) = unregister(&cluster, &[]);
+    let command =
+        "oc patch validatingwebhookconfiguration airgate --type=merge -p '{\"metadata\":{\"finalizers\":null}}'";
+    assert!(code == 2 && text.contains("example.com/held") && text.contains(command), "{code} {text}");
+    let free = ["patch", "validatingwebhookconfiguration", "airgate", "--type=merge"];
+    cluster.guard.testbed.kubectl(free.into_iter().chain(["-p", r#"{"metadata":{"finalizers":null}}"#])).success();
+    assert_eq!(cluster.configuration(), None);
+
     let (code, text) = unregister(&cluster, &["--undo"]);
     assert!(code == 0 && text.contains("airgate.io/unregistered (airgate unregister) removed"), "{text}");
     cluster.fails_closed("registered again");
@@ -244,6 +257,7 @@ fn the_ways_out() {
     cluster.guard.testbed.kubectl(["annotate", "namespace", "openshift-airgate", "airgate.io/unregistered-"]).success();
     cluster.fails_closed("registered again");
 
+    added_are_used(&cluster.guard, &["--register"]);
     one.terminate();
     cluster.fails_closed("an orderly end does not open the cluster");
     uninstalled(&cluster);

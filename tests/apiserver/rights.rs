@@ -81,9 +81,9 @@ fn texts(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().map(text).collect()
 }
 
-/// Everything that the printed roles allow, one by one; the name is empty where any will do.
-fn allowed(guard: &Guard) -> Vec<Deed> {
-    let printed = from_yaml(&guard.airgate(&["manifests", "--only", "rights"])).unwrap();
+/// Everything that the roles printed for these options allow, one by one; the name is empty where any will do.
+fn allowed(guard: &Guard, options: &[&str]) -> Vec<Deed> {
+    let printed = from_yaml(&guard.airgate(&[&["manifests", "--only", "rights"], options].concat())).unwrap();
     let mut deeds = vec![];
     for role in printed.iter().filter(|object| ["Role", "ClusterRole"].contains(&object["kind"].as_str().unwrap())) {
         for rule in role["rules"].as_array().unwrap() {
@@ -111,9 +111,29 @@ fn done(guard: &Guard) -> BTreeSet<Deed> {
     let deed = |event: &Value| {
         let object = &event["objectRef"];
         let resource = format!("{}.{}", text(&object["resource"]), text(&object["apiGroup"]));
-        (text(&event["verb"]), resource, text(&object["namespace"]), text(&object["name"]))
+        // An apply of what was not there is a creation too, and needs the right.
+        let verb = if event["responseStatus"]["code"] == 201 { "create".into() } else { text(&event["verb"]) };
+        (verb, resource, text(&object["namespace"]), text(&object["name"]))
     };
     ours.filter(|event| event["objectRef"].is_object()).map(deed).collect()
+}
+
+/// The rights that nothing has used.
+fn unused(guard: &Guard, allowed: &[Deed]) -> Vec<Deed> {
+    let done = done(guard);
+    let fits = |right: &Deed, deed: &Deed| {
+        let namespace = right.2.is_empty() || right.2 == deed.2;
+        (&right.0, &right.1) == (&deed.0, &deed.1) && namespace && (right.3.is_empty() || right.3 == deed.3)
+    };
+    allowed.iter().filter(|right| !done.iter().any(|deed| fits(right, deed))).cloned().collect()
+}
+
+/// Each right that these options add has been used by now.
+pub fn added_are_used(guard: &Guard, options: &[&str]) {
+    let plain = allowed(guard, &[]);
+    let added: Vec<Deed> = allowed(guard, options).into_iter().filter(|right| !plain.contains(right)).collect();
+    assert!(added.len() > 3, "{options:?} adds rights: {added:#?}");
+    assert_eq!(unused(guard, &added), [], "granted for {options:?}, and used by nothing");
 }
 
 /// Makes airgate use all that it is there for: it follows its facts from the start on; a release that nobody knows is
@@ -148,23 +168,15 @@ fn every_printed_right_is_used_and_none_is_missing() {
     testbed.install_crds(&CrdSet::preferred());
     let guard = Guard::start(testbed);
     exercise(&guard);
-    let mut allowed = allowed(&guard);
+    let mut allowed = allowed(&guard, &[]);
     assert!(allowed.len() > 30, "{allowed:#?}");
     // One that is not granted, as nothing uses it: were it found to be used, this test would see nothing.
     let control = ["get", "machineconfigpools.machineconfiguration.openshift.io", "", ""].map(str::to_owned).into();
     allowed.push(control);
-    let unused = || -> Vec<Deed> {
-        let done = done(&guard);
-        let fits = |right: &Deed, deed: &Deed| {
-            let namespace = right.2.is_empty() || right.2 == deed.2;
-            (&right.0, &right.1) == (&deed.0, &deed.1) && namespace && (right.3.is_empty() || right.3 == deed.3)
-        };
-        allowed.iter().filter(|right| !done.iter().any(|deed| fits(right, deed))).cloned().collect()
-    };
     // An Event is written after the answer.
     let mut left = vec![];
     for _ in 0..100 {
-        left = unused();
+        left = unused(&guard, &allowed);
         if left.len() == 1 {
             break;
         }

@@ -218,6 +218,27 @@ async fn what_it_may_not_do_it_names_and_does_the_rest() {
 }
 
 #[tokio::test]
+async fn an_immutable_secret_is_named_before_it_is_in_the_way() {
+    let (fake, client) = Fake::start().await;
+    let (mut a, of_a) = keeper(&client);
+    a.look().await;
+    let (leaf, writes) = (fake.secret("tls.crt"), fake.answered("PATCH secrets", 200));
+    fake.lock().secret.as_mut().unwrap()["immutable"] = true.into();
+    for time in [Duration::ZERO, Duration::from_hours(24 * 61)] {
+        fake.pass(time);
+        a.look().await;
+        let error = of_a.status().error.clone().unwrap();
+        assert!(error.contains("Secret ns/airgate-tls is immutable") && error.contains("oc create secret"), "{error}");
+        assert_eq!((a.blocked.get(), fake.answered("PATCH secrets", 200)), (1, writes));
+    }
+    // As the message says.
+    fake.lock().secret = Some(json!({"metadata": {"resourceVersion": "anew"}}));
+    a.look().await;
+    assert_ne!(fake.secret("tls.crt"), leaf, "put back, and renewed, since it is time");
+    assert_eq!((&of_a.status().error, a.blocked.get()), (&None, 0));
+}
+
+#[tokio::test]
 async fn one_that_is_new_lets_another_put_it_back_first() {
     let (fake, client) = Fake::start().await;
     fake.lock().configuration = Some(configuration());

@@ -50,7 +50,7 @@ use Severity::{Critical, Info, Warning};
 
 /// 21 days: service-ca renews 13 months before the end, cert-manager and airgate's own keeper 30 days of 90; at 21 a
 /// renewal has failed for days. 3 days: a weekend is left. 180 days: the keeper makes the next CA a year before.
-pub static ALERTS: [Alert; 23] = [
+pub static ALERTS: [Alert; 24] = [
     Alert {
         name: "AirgateDown",
         expr: "absent(airgate_ready{$own} == 1)",
@@ -103,6 +103,15 @@ pub static ALERTS: [Alert; 23] = [
         severity: Warning,
         summary: "The CA that airgate's keeper signs with was not renewed in time.",
         description: "The CA is good for {{ $value | printf \"%.0f\" }} more days and should have had a successor for half a year. The keeper's log says what keeps it from making one.",
+        first: "oc -n $namespace logs {{ $labels.pod }} --since=1h",
+    },
+    Alert {
+        name: "AirgateCertificateKeeperBlocked",
+        expr: "airgate_certificate_keeper_blocked{$own} == 1",
+        hold: "15m",
+        severity: Warning,
+        summary: "airgate's certificate keeper cannot do its work.",
+        description: "Something has been in the way of the certificate keeper in pod {{ $labels.pod }} for 15 minutes. What is served stays in use; it will not be renewed, or the CA bundles not be kept. The log names what is in the way, and the remedy.",
         first: "oc -n $namespace logs {{ $labels.pod }} --since=1h",
     },
     Alert {

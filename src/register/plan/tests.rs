@@ -196,6 +196,12 @@ fn a_namespace_that_is_absent_leaving_or_says_no() {
         let plan = planned(&home, None, &printed);
         assert_eq!(plan.step, Step::Nothing);
         assert!(plan.waiting[0].contains(part), "{plan:?}");
+        let mut held = stored.clone();
+        held["metadata"]["deletionTimestamp"] = "2031-03-04T05:06:07Z".into();
+        held["metadata"]["finalizers"] = json!(["example.com/held"]);
+        let plan = planned(&home, Some(&held), &printed);
+        assert_eq!(plan.step, Step::Nothing, "it is deleted once");
+        assert!(plan.waiting[0].contains(part) && plan.waiting[0].contains("example.com/held"), "{plan:?}");
     }
     let plan = planned(&Home::Absent, Some(&stored), &printed);
     assert_eq!(plan.step, Step::Nothing);
