@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::material::{Change, Material};
 use super::rotation::{self, Action, Own, State, Trust};
-use super::store::{Configuration, Secret, Store, StoreError};
+use super::store::{Configuration, OtherKeeper, Secret, Store, StoreError};
 use super::{CONFIGURATION, KeeperStatus, Kept, SECRET, Timing};
 use crate::metrics::Metrics;
 use crate::tls::keypair::Raw;
@@ -108,6 +108,9 @@ impl CertificateKeeper {
         self.publish(&material, trust, now);
         if let Some(later) = &material.later {
             return Err(format!("the Secret {}: {later}", self.status.secret));
+        }
+        if let Some(other) = secret.other_keeper {
+            return Err(self.kept_by(other));
         }
         let state = material.state();
         let remembers = self.remembered.as_ref().is_some_and(|(before, _)| before.helps(&self.timing, now));
@@ -255,6 +258,14 @@ impl CertificateKeeper {
         let (secret, namespace) = (&self.status.secret, &self.store.namespace);
         format!(
             "the Secret {secret} is immutable: nothing in it can be renewed; what it holds stays in use; make it anew, and airgate fills it as it was: oc delete secret {SECRET} -n {namespace} && oc create secret generic {SECRET} -n {namespace}"
+        )
+    }
+
+    fn kept_by(&self, other: OtherKeeper) -> String {
+        let (secret, namespace, name) = (&self.status.secret, &self.store.namespace, other.name());
+        let dismissal = other.dismissal(namespace);
+        format!(
+            "{name} keeps the Secret {secret}: airgate serves what it holds, and writes neither it nor the CA bundles; apply the manifests with --certificates {name}, as before; or, for airgate to keep it: {dismissal} && oc delete secret {SECRET} -n {namespace} && oc create secret generic {SECRET} -n {namespace}"
         )
     }
 

@@ -45,8 +45,47 @@ pub(super) struct Secret {
     pub data: BTreeMap<String, Vec<u8>>,
     pub annotation: Option<String>,
     pub immutable: bool,
+    /// Who else keeps it, by the annotation that it puts on its Secrets.
+    pub other_keeper: Option<OtherKeeper>,
     /// By the clock of the API server.
     pub now: Timestamp,
+}
+
+/// Who keeps a Secret instead of airgate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OtherKeeper {
+    CertManager,
+    ServiceCa,
+}
+
+impl OtherKeeper {
+    /// What each writes onto the Secrets that it keeps.
+    const ANNOTATIONS: [(&str, Self); 3] = [
+        ("cert-manager.io/certificate-name", Self::CertManager),
+        ("service.beta.openshift.io/originating-service-name", Self::ServiceCa),
+        ("service.alpha.openshift.io/originating-service-name", Self::ServiceCa),
+    ];
+
+    fn of(annotations: &BTreeMap<String, String>) -> Option<Self> {
+        Self::ANNOTATIONS.into_iter().find(|(name, _)| annotations.contains_key(*name)).map(|(_, keeper)| keeper)
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CertManager => "cert-manager",
+            Self::ServiceCa => "service-ca",
+        }
+    }
+
+    /// The command after which it no longer asks for the Secret.
+    pub fn dismissal(self, namespace: &str) -> String {
+        match self {
+            Self::CertManager => format!("oc delete certificate airgate -n {namespace}"),
+            Self::ServiceCa => format!(
+                "oc annotate service airgate -n {namespace} service.beta.openshift.io/serving-cert-secret-name-"
+            ),
+        }
+    }
 }
 
 /// The webhook configuration as read.
@@ -100,11 +139,13 @@ impl Store {
         // Not with serde's words, which quote what they could not take.
         let object: Object =
             serde_json::from_slice(&text).map_err(|_| StoreError::Failed("the answer is no Secret".into()))?;
+        let mut annotations = object.metadata.annotations.unwrap_or_default();
         let decoded = |(name, text): (String, String)| Some((name, STANDARD.decode(text).ok()?));
         Ok(Secret {
             version: object.metadata.resource_version,
             data: object.data.unwrap_or_default().into_iter().filter_map(decoded).collect(),
-            annotation: object.metadata.annotations.and_then(|mut all| all.remove(ANNOTATION)),
+            other_keeper: OtherKeeper::of(&annotations),
+            annotation: annotations.remove(ANNOTATION),
             immutable: object.immutable.unwrap_or_default(),
             now: now.unwrap_or_else(Timestamp::now),
         })

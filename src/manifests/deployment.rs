@@ -146,7 +146,7 @@ fn container(options: &Options) -> Value {
         "imagePullPolicy": "IfNotPresent",
         "args": args,
         "env": [
-            {"name": "AIRGATE_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
+            {"name": "AIRGATE_NAMESPACE", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}},
             {"name": "SSL_CERT_FILE", "value": format!("{TRUSTED_CA_DIR}/{TRUSTED_CA_KEY}")},
         ],
         "ports": [

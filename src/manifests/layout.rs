@@ -34,7 +34,7 @@ pub fn files(options: &Options, documents: &[Document]) -> anyhow::Result<Vec<Fi
         files.push(File { path, text: render(documents)? });
     }
     if options.flavor == Flavor::Payload {
-        files.push(payload::image_references(&options.image)?);
+        files.push(File { path: "image-references".into(), text: payload::image_references(&options.image)? });
     } else {
         let resources: Vec<&str> = files.iter().map(|file| &*file.path).collect();
         files.push(kustomization(&json!({"resources": resources}))?);

@@ -1,8 +1,7 @@
 //! The form that the cluster-version operator applies, as a part of OpenShift's release payload.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::layout::File;
 use super::{Document, NAME, config};
 
 /// Beside the operators that are not needed to bring a cluster up.
@@ -33,10 +32,10 @@ pub(super) fn file_name(position: usize, concern: &str) -> String {
     format!("{RUN_LEVEL}_{NAME}_{position:02}_{concern}.yaml")
 }
 
-/// Which pullspec of the manifests `oc adm release new` puts the payload's own image in place of.
-pub(super) fn image_references(image: &str) -> anyhow::Result<File> {
-    let stream: Value = json!({"kind": "ImageStream", "apiVersion": "image.openshift.io/v1", "spec": {"tags": [
+/// The file `image-references`: which pullspec of the manifests `oc adm release new` puts the payload's own image in place of.
+pub(super) fn image_references(image: &str) -> anyhow::Result<String> {
+    let stream = json!({"kind": "ImageStream", "apiVersion": "image.openshift.io/v1", "spec": {"tags": [
         {"name": NAME, "from": {"kind": "DockerImage", "name": image}},
     ]}});
-    Ok(File { path: "image-references".into(), text: serde_saphyr::to_string(&stream)? })
+    Ok(serde_saphyr::to_string(&stream)?)
 }

@@ -265,6 +265,41 @@ async fn one_that_is_new_lets_another_put_it_back_first() {
 }
 
 #[tokio::test]
+async fn what_somebody_else_keeps_is_served_and_not_touched() {
+    for (annotation, flag, dismissal) in [
+        ("cert-manager.io/certificate-name", "cert-manager", "oc delete certificate airgate -n ns"),
+        ("service.beta.openshift.io/originating-service-name", "service-ca", "oc annotate service airgate -n ns"),
+    ] {
+        let (fake, client) = Fake::start().await;
+        fake.lock().configuration = Some(configuration());
+        let (mut a, of_a) = keeper(&client);
+        a.look().await;
+        fake.lock().configuration.as_mut().unwrap()["webhooks"][0]["clientConfig"]["caBundle"] = "b3RoZXI=".into();
+        fake.lock().secret.as_mut().unwrap()["metadata"]["annotations"][annotation] = "airgate".into();
+        let before = fake.lock().answers.len();
+        // Time to renew, and a bundle that is not the Secret's.
+        fake.pass(Duration::from_hours(24 * 61));
+        let (mut new, of_new) = keeper(&client);
+        for (keeper, kept) in [(&mut a, &of_a), (&mut new, &of_new)] {
+            keeper.look().await;
+            let error = kept.status().error.clone().unwrap();
+            assert!(
+                error.contains(&format!("{flag} keeps the Secret ns/airgate-tls"))
+                    && error.contains(&format!("--certificates {flag}"))
+                    && error.contains(dismissal),
+                "{error}"
+            );
+            assert!(keeper.pair.borrow().is_some() && keeper.blocked.get() == 1);
+        }
+        assert!(fake.lock().answers[before..].iter().all(|(asked, _)| asked.starts_with("GET")));
+        // As the message says.
+        fake.lock().secret = Some(json!({"metadata": {"resourceVersion": "anew"}}));
+        a.look().await;
+        assert_eq!((&of_a.status().error, &*of_a.status().ca_bundle), (&None, "in every webhook"));
+    }
+}
+
+#[tokio::test]
 async fn a_later_form_is_not_touched() {
     let (fake, client) = Fake::start().await;
     let (mut a, of_a) = keeper(&client);
