@@ -43,16 +43,9 @@ const NAMESPACES: [&str; 6] = [
 static CLUSTER: LazyLock<Mutex<Testbed>> = LazyLock::new(|| {
     let testbed = Testbed::start();
     testbed.install_crds(&CrdSet::preferred());
-    for file in fs::read_dir(crds_of_others()).expect("CRDs") {
-        let path = file.expect("a file").path().display().to_string();
-        // Over our own, which hold what other tests need.
-        testbed.kubectl(["apply", "--server-side", "--force-conflicts", "-f", &path]).success();
-    }
+    install_crds_of_others(&testbed);
     for namespace in NAMESPACES {
         testbed.kubectl(["create", "namespace", namespace]).success();
-    }
-    for kind in ["certificates.cert-manager.io", "issuers.cert-manager.io", "servicemonitors.monitoring.coreos.com"] {
-        eventually(kind, || (testbed.kubectl(["get", kind, "-A"]).code == 0).then_some(()));
     }
     Mutex::new(testbed)
 });
@@ -62,6 +55,17 @@ fn cluster() -> MutexGuard<'static, Testbed> {
 }
 
 /// cert-manager's and the Prometheus operator's own.
+pub fn install_crds_of_others(testbed: &Testbed) {
+    for file in fs::read_dir(crds_of_others()).expect("CRDs") {
+        let path = file.expect("a file").path().display().to_string();
+        // Over our own, which hold what other tests need.
+        testbed.kubectl(["apply", "--server-side", "--force-conflicts", "-f", &path]).success();
+    }
+    for kind in ["certificates.cert-manager.io", "issuers.cert-manager.io", "servicemonitors.monitoring.coreos.com"] {
+        eventually(kind, || (testbed.kubectl(["get", kind, "-A"]).code == 0).then_some(()));
+    }
+}
+
 fn crds_of_others() -> PathBuf {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/testbed/crds/fetch");
     let output = Command::new(script).stderr(Stdio::inherit()).output().expect("run tests/testbed/crds/fetch");

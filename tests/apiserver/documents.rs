@@ -2,6 +2,7 @@
 //! API server. What has no part here is played, and said where: `oc` by kubectl (`walk.rs`), kubelet by `kubelet.rs`.
 
 mod beside;
+mod certificates;
 mod in_cluster;
 mod kubelet;
 mod operators;
@@ -59,7 +60,7 @@ fn release_in(dir: &Path) {
 }
 
 /// What stands between backticks in a sentence and in no block of these pages.
-const SPOKEN_OF: [(&str, Spoken); 15] = [
+const SPOKEN_OF: [(&str, Spoken); 18] = [
     ("image/build arm64", Spoken::NotRun("it needs a linker for arm64, and the page says that it was not run")),
     ("skopeo login", Spoken::NotRun("it asks a person for a password")),
     ("airgate override --help", Spoken::Runs("airgate override --help")),
@@ -86,6 +87,15 @@ const SPOKEN_OF: [(&str, Spoken); 15] = [
         "oc -n openshift-airgate rollout undo deployment/airgate",
         Spoken::NotRun("it goes back to a ReplicaSet, which a deployment controller makes"),
     ),
+    (
+        "airgate manifests --url ... --ca-file ...",
+        Spoken::NotRun("it is what install-beside.md says, and that page is run"),
+    ),
+    ("airgate serve --keep-certificates", Spoken::NotRun("pods run it that the manifests ask for")),
+    (
+        "airgate manifests --flavor kubernetes --only rights",
+        Spoken::Runs("airgate manifests --flavor kubernetes --only rights"),
+    ),
     ("kubectl edit", Spoken::NotRun("what comes of it is in edits.rs")),
 ];
 
@@ -96,7 +106,14 @@ enum Spoken {
 
 #[test]
 fn what_a_sentence_says_to_run_is_run_too() {
-    let pages = ["install.md", "install-openshift.md", "install-kubernetes.md", "install-beside.md", "runbook.md"];
+    let pages = [
+        "install.md",
+        "install-openshift.md",
+        "install-kubernetes.md",
+        "install-beside.md",
+        "certificates.md",
+        "runbook.md",
+    ];
     let pages = pages.map(Page::read);
     let dir = tempfile::tempdir().unwrap();
     let spawn = |_: &mut std::process::Command, _: &Path| panic!("nothing serves here");

@@ -1,5 +1,5 @@
-//! What operators of the cluster do that are not here: OpenShift's service CA and network operator, and the controller
-//! that ends a namespace.
+//! What operators of the cluster do that are not here: OpenShift's service CA and network operator, cert-manager, and the
+//! controller that ends a namespace.
 
 use std::fs;
 use std::thread;
@@ -12,48 +12,77 @@ use crate::kubectl::Kubectl;
 use crate::server::poll;
 use crate::testbed::Testbed;
 
-const NAMESPACE: &str = "openshift-airgate";
-
-fn object(testbed: &Testbed, kind: &str, name: &str) -> Option<Value> {
-    let text = testbed.kubectl(["get", kind, name, "-n", NAMESPACE, "-o", "json", "--ignore-not-found"]).success();
-    (!text.trim().is_empty()).then(|| serde_json::from_str(&text).expect("JSON from kubectl"))
+/// The namespace in which airgate is, with who works there.
+struct Site<'a> {
+    testbed: &'a Testbed,
+    namespace: &'static str,
 }
 
-fn patch(testbed: &Testbed, kind: &str, name: &str, kind_of_patch: &str, patch: &Value) {
-    let args = ["patch", kind, name, "-n", NAMESPACE, kind_of_patch, "-p", &patch.to_string()];
-    testbed.kubectl(args).success();
+impl Site<'_> {
+    fn object(&self, kind: &str, name: &str) -> Option<Value> {
+        let args = ["get", kind, name, "-n", self.namespace, "-o", "json", "--ignore-not-found"];
+        let text = self.testbed.kubectl(args).success();
+        (!text.trim().is_empty()).then(|| serde_json::from_str(&text).expect("JSON from kubectl"))
+    }
+
+    fn patch(&self, kind: &str, name: &str, kind_of_patch: &str, patch: &Value) {
+        let args = ["patch", kind, name, "-n", self.namespace, kind_of_patch, "-p", &patch.to_string()];
+        self.testbed.kubectl(args).success();
+    }
+
+    /// A certificate in this Secret, if it is not there, by the CA that is returned.
+    fn issue(&self, by: &str, secret: &str) -> String {
+        install_provider();
+        let dir = self.testbed.dir().join(by);
+        if self.object("secret", secret).is_none() {
+            if dir.exists() {
+                fs::remove_dir_all(&dir).expect("forget a certificate");
+            }
+            fs::create_dir(&dir).expect("a directory for a certificate");
+            let host = format!("airgate.{}.svc", self.namespace);
+            self_signed::ensure(&dir, &[format!("{host}.cluster.local"), host]).expect("a certificate");
+            let [certificate, key] =
+                [("cert", "crt"), ("key", "key")].map(|(flag, end)| format!("--{flag}={}/tls.{end}", dir.display()));
+            let args = ["create", "secret", "tls", secret, "-n", self.namespace, &certificate, &key];
+            self.testbed.kubectl(args).success();
+        }
+        fs::read_to_string(dir.join("ca.crt")).expect("a CA")
+    }
+
+    /// The CA into every webhook of the configuration, which asks for it by this annotation.
+    fn inject(&self, ca: &str, (annotation, value): (&str, &str)) {
+        let registered = self.object("validatingwebhookconfiguration", "airgate").expect("the webhooks");
+        assert_eq!(registered["metadata"]["annotations"][annotation], value);
+        let bundle = base64::engine::general_purpose::STANDARD.encode(ca);
+        let count = registered["webhooks"].as_array().expect("webhooks").len();
+        let put = |at| json!({"op": "add", "path": format!("/webhooks/{at}/clientConfig/caBundle"), "value": bundle});
+        let bundles: Value = (0..count).map(put).collect();
+        self.patch("validatingwebhookconfiguration", "airgate", "--type=json", &bundles);
+    }
 }
 
 /// A certificate in the Secret that the Service asks for, and its CA where the webhooks and a ConfigMap ask for it.
 pub fn of_openshift(testbed: &Testbed) {
-    install_provider();
-    let service = object(testbed, "service", "airgate").expect("a Service airgate");
-    let annotation = |object: &Value, key: &str| object["metadata"]["annotations"][key].as_str().map(str::to_owned);
-    let secret = annotation(&service, "service.beta.openshift.io/serving-cert-secret-name").expect("a Secret's name");
-    let dir = testbed.dir().join("service-ca");
-    if object(testbed, "secret", &secret).is_none() {
-        if dir.exists() {
-            fs::remove_dir_all(&dir).expect("forget a certificate");
-        }
-        fs::create_dir(&dir).expect("a directory for a certificate");
-        let names = [format!("airgate.{NAMESPACE}.svc"), format!("airgate.{NAMESPACE}.svc.cluster.local")];
-        self_signed::ensure(&dir, &names).expect("a certificate");
-        let file = |name: &str| {
-            format!("--{name}={}", dir.join(format!("tls.{}", if name == "key" { "key" } else { "crt" })).display())
-        };
-        testbed.kubectl(["create", "secret", "tls", &secret, "-n", NAMESPACE, &file("cert"), &file("key")]).success();
-    }
-    let ca = fs::read_to_string(dir.join("ca.crt")).expect("a CA");
-    let registered = object(testbed, "validatingwebhookconfiguration", "airgate").expect("the webhooks");
-    assert_eq!(annotation(&registered, "service.beta.openshift.io/inject-cabundle").as_deref(), Some("true"));
-    let bundle = base64::engine::general_purpose::STANDARD.encode(&ca);
-    let count = registered["webhooks"].as_array().expect("webhooks").len();
-    let put = |at| json!({"op": "add", "path": format!("/webhooks/{at}/clientConfig/caBundle"), "value": bundle});
-    let bundles: Value = (0..count).map(put).collect();
-    patch(testbed, "validatingwebhookconfiguration", "airgate", "--type=json", &bundles);
-    let trusted = object(testbed, "configmap", "airgate-trusted-ca").expect("a ConfigMap for CAs");
+    let site = Site { testbed, namespace: "openshift-airgate" };
+    let service = site.object("service", "airgate").expect("a Service airgate");
+    let secret = &service["metadata"]["annotations"]["service.beta.openshift.io/serving-cert-secret-name"];
+    let ca = site.issue("service-ca", secret.as_str().expect("a Secret's name"));
+    site.inject(&ca, ("service.beta.openshift.io/inject-cabundle", "true"));
+    let trusted = site.object("configmap", "airgate-trusted-ca").expect("a ConfigMap for CAs");
     assert_eq!(trusted["metadata"]["labels"]["config.openshift.io/inject-trusted-cabundle"], "true");
-    patch(testbed, "configmap", "airgate-trusted-ca", "--type=merge", &json!({"data": {"ca-bundle.crt": ca}}));
+    site.patch("configmap", "airgate-trusted-ca", "--type=merge", &json!({"data": {"ca-bundle.crt": ca}}));
+}
+
+/// A certificate in the Secret that the Certificate asks for, marked as cert-manager marks it, and its CA in the webhooks.
+pub fn of_cert_manager(testbed: &Testbed) {
+    let site = Site { testbed, namespace: "airgate" };
+    let certificate = site.object("certificate", "airgate").expect("a Certificate airgate");
+    let secret = certificate["spec"]["secretName"].as_str().expect("a Secret's name");
+    let ca = site.issue("cert-manager", secret);
+    let marks = json!({"metadata": {"annotations": {"cert-manager.io/certificate-name": "airgate"}},
+        "stringData": {"ca.crt": ca}});
+    site.patch("secret", secret, "--type=merge", &marks);
+    site.inject(&ca, ("cert-manager.io/inject-ca-from", "airgate/airgate"));
 }
 
 /// Ends a namespace once it is deleted, as the controller does whose work is to empty it first.

@@ -16,6 +16,10 @@ pub enum Then<'a> {
     Set(String),
     /// The test does something first, such as what a kubelet would do.
     After(&'a dyn Fn(&Walk)),
+    /// It leads to what the test then looks for.
+    Leads(&'a dyn Fn(&Walk)),
+    /// The test does something first, and looks afterwards.
+    Both(&'a dyn Fn(&Walk), &'a dyn Fn(&Walk)),
     /// It does not end by itself; the test waits until this holds.
     Serves(&'a dyn Fn(&Walk) -> bool),
     /// It ends with this code.
@@ -122,7 +126,7 @@ impl<'a> Walk<'a> {
                     self.serve(&place, &command.text, *ready);
                     continue;
                 }
-                Some(Then::After(act)) => act(self),
+                Some(Then::After(act) | Then::Both(act, _)) => act(self),
                 _ => {}
             }
             let (text, expected) = match then {
@@ -136,6 +140,9 @@ impl<'a> Walk<'a> {
                 // As on a terminal, where warnings come before the result.
                 let printed = err + &out;
                 assert!(fits(shown, &printed), "{place}\nthe page shows:\n{shown}\nit printed:\n{printed}");
+            }
+            if let Some(Then::Leads(seen) | Then::Both(_, seen)) = then {
+                seen(self);
             }
         }
         for ((beginning, _), used) in known.iter().zip(used) {
