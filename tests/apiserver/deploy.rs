@@ -54,14 +54,22 @@ fn cluster() -> MutexGuard<'static, Testbed> {
     CLUSTER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// cert-manager's and the Prometheus operator's own.
+/// cert-manager's, the Prometheus operator's and OLM's own.
 pub fn install_crds_of_others(testbed: &Testbed) {
     for file in fs::read_dir(crds_of_others()).expect("CRDs") {
         let path = file.expect("a file").path().display().to_string();
         // Over our own, which hold what other tests need.
         testbed.kubectl(["apply", "--server-side", "--force-conflicts", "-f", &path]).success();
     }
-    for kind in ["certificates.cert-manager.io", "issuers.cert-manager.io", "servicemonitors.monitoring.coreos.com"] {
+    for kind in [
+        "certificates.cert-manager.io",
+        "issuers.cert-manager.io",
+        "servicemonitors.monitoring.coreos.com",
+        "clusterserviceversions.operators.coreos.com",
+        "installplans.operators.coreos.com",
+        "operatorgroups.operators.coreos.com",
+        "subscriptions.operators.coreos.com",
+    ] {
         eventually(kind, || (testbed.kubectl(["get", kind, "-A"]).code == 0).then_some(()));
     }
 }

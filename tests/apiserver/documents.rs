@@ -5,6 +5,7 @@ mod beside;
 mod certificates;
 mod in_cluster;
 mod kubelet;
+mod olm;
 mod operators;
 mod page;
 mod runbook;

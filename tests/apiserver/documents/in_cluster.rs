@@ -69,7 +69,7 @@ fn airgate_is_installed_on_kubernetes_upgraded_and_taken_away() {
 }
 
 /// What could make a call fail, or would still be allowed to read, is gone.
-fn nothing_is_left(walk: &Walk, namespace: &str) {
+pub fn nothing_is_left(walk: &Walk, namespace: &str) {
     for kind in ["validatingwebhookconfiguration", "clusterrole", "clusterrolebinding", "role -A", "rolebinding -A"] {
         let (_, found, why) = walk.run(&format!("kubectl get {kind} -o name"));
         assert!(!found.contains("airgate"), "{kind}: {found}{why}");

@@ -12,6 +12,8 @@ use crate::kubectl::Kubectl;
 use crate::server::poll;
 use crate::testbed::Testbed;
 
+const OPENSHIFT: &str = "openshift-airgate";
+
 /// The namespace in which airgate is, with who works there.
 struct Site<'a> {
     testbed: &'a Testbed,
@@ -61,12 +63,18 @@ impl Site<'_> {
     }
 }
 
-/// A certificate in the Secret that the Service asks for, and its CA where the webhooks and a ConfigMap ask for it.
-pub fn of_openshift(testbed: &Testbed) {
-    let site = Site { testbed, namespace: "openshift-airgate" };
+/// A certificate in the Secret that the Service asks for; its CA.
+pub fn serving_certificate(testbed: &Testbed) -> String {
+    let site = Site { testbed, namespace: OPENSHIFT };
     let service = site.object("service", "airgate").expect("a Service airgate");
     let secret = &service["metadata"]["annotations"]["service.beta.openshift.io/serving-cert-secret-name"];
-    let ca = site.issue("service-ca", secret.as_str().expect("a Secret's name"));
+    site.issue("service-ca", secret.as_str().expect("a Secret's name"))
+}
+
+/// The certificate, and its CA where the webhooks and a ConfigMap ask for it.
+pub fn of_openshift(testbed: &Testbed) {
+    let site = Site { testbed, namespace: OPENSHIFT };
+    let ca = serving_certificate(testbed);
     site.inject(&ca, ("service.beta.openshift.io/inject-cabundle", "true"));
     let trusted = site.object("configmap", "airgate-trusted-ca").expect("a ConfigMap for CAs");
     assert_eq!(trusted["metadata"]["labels"]["config.openshift.io/inject-trusted-cabundle"], "true");
