@@ -30,16 +30,16 @@ pub struct ManifestsArgs {
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
     /// airgate's image, best by digest
-    #[arg(long, value_name = "PULLSPEC", default_value = IMAGE, hide_default_value = true)]
+    #[arg(long, value_name = "PULLSPEC", default_value = IMAGE, hide_default_value = true, conflicts_with = "url")]
     image: String,
     /// The image of the operator bundle, which the catalog names (--flavor olm)
-    #[arg(long, value_name = "PULLSPEC", default_value = BUNDLE_IMAGE, hide_default_value = true)]
-    bundle_image: String,
+    #[arg(long, value_name = "PULLSPEC")]
+    bundle_image: Option<String>,
     /// Who makes the serving certificate [default: service-ca on OpenShift, else keeper]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, conflicts_with = "url")]
     certificates: Option<Certificates>,
     /// One replica, for a control plane of one node
-    #[arg(long)]
+    #[arg(long, conflicts_with = "url")]
     single_node: bool,
     /// Only a part: rights are all that a server beside the cluster needs
     #[arg(long, value_enum)]
@@ -79,8 +79,11 @@ pub fn run(args: &ManifestsArgs) -> Result<ExitCode> {
         if args.only.is_some() || options.endpoint != Endpoint::Service || options.ca_bundle.is_some() {
             bail!("--flavor olm is a whole operator: leave --only, --url and --ca-file out");
         }
-        write(directory, &olm(&options, &args.bundle_image)?)?;
+        write(directory, &olm(&options, args.bundle_image.as_deref().unwrap_or(BUNDLE_IMAGE))?)?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if args.bundle_image.is_some() {
+        bail!("--bundle-image is what a catalog of operators names: give --flavor olm, or leave it out");
     }
     if let Some(directory) = &args.tree {
         if options.flavor == Flavor::Payload {
@@ -127,6 +130,9 @@ impl ManifestsArgs {
                 bail!("--certificates {certificates}: in a release payload it is service-ca, which every cluster has")
             }
             _ => {}
+        }
+        if self.ca_file.is_some() && self.url.is_none() && certificates == Certificates::Keeper {
+            bail!("--ca-file: with --certificates keeper airgate makes its CA and hands it to the webhooks itself");
         }
         if self.flavor == Flavor::Payload && self.single_node {
             bail!(

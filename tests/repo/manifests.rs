@@ -104,6 +104,12 @@ fn a_server_outside_the_cluster_gets_its_url_and_ca() {
         (vec!["manifests", "--url", "https://127.0.0.1:8443"], "--ca-file"),
         (vec!["manifests", "--url", "http://127.0.0.1:8443", "--ca-file", &ca], "https://"),
         (vec!["manifests", "--url", "https://h", "--ca-file", "/does/not/exist"], "/does/not/exist"),
+        // What would have no effect.
+        (vec!["manifests", "--url", "https://h", "--ca-file", &ca, "--image", "a"], "cannot be used with"),
+        (vec!["manifests", "--url", "https://h", "--ca-file", &ca, "--single-node"], "cannot be used with"),
+        (vec!["manifests", "--url", "https://h", "--ca-file", &ca, "--certificates", "keeper"], "cannot be used with"),
+        (vec!["manifests", "--bundle-image", "a"], "give --flavor olm"),
+        (vec!["manifests", "--flavor", "kubernetes", "--ca-file", &ca], "--certificates keeper"),
     ] {
         let refused = airgate(&args);
         assert_eq!(refused.code, 2, "{args:?}");
