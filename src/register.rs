@@ -133,12 +133,11 @@ impl Registrar {
     /// One look; whether something was written.
     async fn round(&mut self) -> Result<bool, String> {
         let namespace = self.options.namespace.clone();
-        let whole = |what: &str, failure: Failure| format!("{what}: {failure}");
         let stored = self.site.namespace(&namespace).await;
-        let home = api::home(stored.map_err(|why| whole(&format!("namespace {namespace}"), why))?.as_ref());
+        let home = api::home(stored.map_err(|why| trouble(&format!("namespace {namespace}"), &why))?.as_ref());
         // A namespace that is on its way out takes no new Lease, and has nobody else to agree with.
-        let leader = home == Home::Leaving || self.lead(&home).await.map_err(|why| whole("Lease airgate", why))?;
-        let current = self.site.configuration().await.map_err(|why| whole(CONFIGURATION, why))?;
+        let leader = home == Home::Leaving || self.lead(&home).await.map_err(|why| trouble("Lease airgate", &why))?;
+        let current = self.site.configuration().await.map_err(|why| trouble(CONFIGURATION, &why))?;
         let plan = self.plan(&home, current.as_ref());
         let step = plan.step.clone();
         let wrote = leader && step != Step::Nothing && self.carry_out(&step, current.as_ref()).await?;
@@ -217,13 +216,14 @@ impl Registrar {
             }
             // It is not what it was when it was read: look again.
             Err(Failure::Conflict | Failure::Absent) => Ok(true),
-            Err(failure) => Err(format!("{what} {CONFIGURATION}: {failure}")),
+            Err(failure) => Err(trouble(&format!("{what} {CONFIGURATION}"), &failure)),
         }
     }
 
     fn failed(&mut self, trouble: String) {
         let leader = self.elector.holds(Instant::now());
-        self.show(Status { state: State::Failing, leader, trouble: Some(trouble), ..self.status.clone() });
+        let (trouble, waiting_for) = (Some(trouble), vec![]);
+        self.show(Status { state: State::Failing, leader, trouble, waiting_for, ..self.status.clone() });
     }
 
     /// Publishes what it knows, and logs what is news.
@@ -246,6 +246,15 @@ impl Registrar {
 
 const NOT_READY: &str = "this replica to be ready";
 const CONFIGURATION: &str = "validatingwebhookconfiguration airgate";
+
+fn trouble(what: &str, failure: &Failure) -> String {
+    match failure {
+        Failure::Denied(_) => {
+            format!("{what}: {failure}; the rights that it needs: airgate manifests --register --only rights")
+        }
+        _ => format!("{what}: {failure}"),
+    }
+}
 
 fn state(home: &Home, plan: &Plan, stored: bool) -> State {
     match home {

@@ -87,9 +87,11 @@ async fn unregister(args: &UnregisterArgs, site: &Site) -> Result<Told> {
     let stored = site.configuration().await.map_err(|why| cannot("read", &why))?;
     let mut told = Told { namespace: None, deleted: false, annotated: false, may_return: false, said: vec![] };
     let named = args.namespace.clone().or_else(|| environment("AIRGATE_NAMESPACE"));
+    let of = stored.as_ref().map(namespaces_of).unwrap_or_default();
     let candidates = match named {
         Some(name) => vec![name],
-        None => stored.as_ref().map(namespaces_of).filter(|names| !names.is_empty()).unwrap_or_else(usual),
+        None if of.is_empty() => usual(),
+        None => of.clone(),
     };
     // Before the configuration goes, or a running airgate would bring it back.
     for namespace in &candidates {
@@ -99,6 +101,10 @@ async fn unregister(args: &UnregisterArgs, site: &Site) -> Result<Told> {
                 told.said.push(format!("namespace/{namespace} annotated: no airgate in it registers again"));
                 told.namespace = Some(namespace.clone());
             }
+            Err(Failure::Absent) if !of.is_empty() && !of.contains(namespace) => bail!(
+                "there is no namespace {namespace}, and the configuration is of {}: leave --namespace out, or name that",
+                of.join(", ")
+            ),
             Err(Failure::Absent) => {}
             // The guard is to go all the same; what could bring it back is said.
             Err(why) => {
@@ -166,11 +172,13 @@ fn leaving(stored: &Value) -> bool {
 
 async fn undo(args: &UnregisterArgs, site: &Site) -> Result<Told> {
     let mut told = Told { namespace: None, deleted: false, annotated: false, may_return: false, said: vec![] };
-    let candidates =
-        args.namespace.clone().or_else(|| environment("AIRGATE_NAMESPACE")).map_or_else(usual, |name| vec![name]);
-    for namespace in candidates {
+    let named = args.namespace.clone().or_else(|| environment("AIRGATE_NAMESPACE"));
+    for namespace in named.clone().map_or_else(usual, |name| vec![name]) {
         let stored = site.namespace(&namespace).await;
         let stored = stored.map_err(|why| anyhow::anyhow!("namespace/{namespace} cannot be read: {why}"))?;
+        if stored.is_none() && named.is_some() {
+            bail!("there is no namespace {namespace}: name the one in which airgate runs, or leave --namespace out");
+        }
         if let Home::Unregistered(reason) = home(stored.as_ref()) {
             let removed = site.set_unregistered(&namespace, None).await;
             removed.map_err(|why| anyhow::anyhow!("namespace/{namespace} cannot be annotated: {why}"))?;

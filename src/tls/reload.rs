@@ -30,7 +30,7 @@ pub enum LoadError {
     Pair(#[from] KeyPairError),
     #[error(transparent)]
     Tls(#[from] TlsError),
-    #[error("{0} holds no certificate yet")]
+    #[error("{0} holds no certificate yet; what keeps one from it is certificateKeeper.error on /statusz")]
     NotYet(String),
     #[error("the task that reads the certificate files was cancelled")]
     Cancelled,
@@ -414,7 +414,10 @@ mod tests {
         let readiness = crate::readiness::Readiness::new();
         reloader.guard(readiness.condition("certificate", "the test"));
         let waiting = || readiness.report().waiting.join("; ");
-        assert_eq!(waiting(), "certificate: Secret ns/airgate-tls holds no certificate yet");
+        assert_eq!(
+            waiting(),
+            "certificate: Secret ns/airgate-tls holds no certificate yet; what keeps one from it is certificateKeeper.error on /statusz"
+        );
         reloader.poll().await;
         assert_eq!((reloader.metrics.certificate_refused.get(), reloader.metrics.tls_reload_failures.get()), (0, 0));
 

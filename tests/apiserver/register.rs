@@ -247,6 +247,11 @@ fn the_ways_out() {
     cluster.fails_closed("registered again");
     let (code, text) = unregister(&cluster, &["--undo"]);
     assert!(code == 0 && text.contains("no namespace has airgate.io/unregistered"), "{text}");
+    let (code, text) = unregister(&cluster, &["--undo", "--namespace", "typo"]);
+    assert!(code == 2 && text.contains("there is no namespace typo"), "{code} {text}");
+    let (code, text) = unregister(&cluster, &["--namespace", "typo"]);
+    assert!(code == 2 && text.contains("the configuration is of openshift-airgate"), "{code} {text}");
+    cluster.fails_closed("registered still");
 
     // With oc alone: without the annotation it comes back, with it it does not.
     cluster.guard.testbed.kubectl(["delete", "validatingwebhookconfiguration", "airgate"]).success();
@@ -258,6 +263,13 @@ fn the_ways_out() {
     cluster.fails_closed("registered again");
 
     added_are_used(&cluster.guard, &["--register"]);
+    let binding = ["delete", "rolebinding", "airgate-registration", "-n", "openshift-airgate"];
+    cluster.guard.testbed.kubectl(binding).success();
+    one.shows("failing");
+    let shown = one.shown();
+    let trouble = shown["trouble"].as_str().unwrap();
+    assert!(trouble.contains("is forbidden") && trouble.contains("manifests --register --only rights"), "{trouble}");
+    assert_eq!(shown["waitingFor"], json!([]));
     one.terminate();
     cluster.fails_closed("an orderly end does not open the cluster");
     uninstalled(&cluster);
