@@ -102,7 +102,7 @@ impl CertificateKeeper {
         };
         let bundles_error = match &read {
             Ok(_) | Err(StoreError::NotFound) => None,
-            Err(error) => Some(bundles_denied(&error.to_string())),
+            Err(error) => Some(bundles_failed(error)),
         };
         let trust = if *unwritable && trust != Trust::Holds { Trust::OutOfReach } else { trust };
         self.publish(&material, trust, now);
@@ -168,7 +168,7 @@ impl CertificateKeeper {
             // Another replica was first: what it wrote is read next.
             Err(StoreError::Conflict) => Ok(Step::Again),
             Err(error) => {
-                Err(format!("the Secret {} could not be written ({error}); {}", self.status.secret, self.rights()))
+                Err(format!("the Secret {} could not be written ({error}){}", self.status.secret, self.rights(&error)))
             }
         }
     }
@@ -181,7 +181,7 @@ impl CertificateKeeper {
             Err(StoreError::Conflict | StoreError::NotFound) => {}
             Err(error) => {
                 *unwritable = true;
-                self.failed(bundles_denied(&error.to_string()));
+                self.failed(bundles_failed(&error));
             }
         }
         Step::Again
@@ -250,7 +250,7 @@ impl CertificateKeeper {
             StoreError::NotFound => format!(
                 "there is no Secret {secret}; what was read before stays in use; make it: oc create secret generic {SECRET} -n {namespace}"
             ),
-            error => format!("the Secret {secret} could not be read ({error}); {}", self.rights()),
+            error => format!("the Secret {secret} could not be read ({error}){}", self.rights(error)),
         }
     }
 
@@ -269,15 +269,24 @@ impl CertificateKeeper {
         )
     }
 
-    fn rights(&self) -> String {
-        format!("airgate's service account needs get, patch on secrets/{SECRET} in {}", self.store.namespace)
+    fn rights(&self, error: &StoreError) -> String {
+        let namespace = &self.store.namespace;
+        missing(error, &format!("secrets/{SECRET} in {namespace}"))
     }
 }
 
-fn bundles_denied(why: &str) -> String {
-    format!(
-        "the CA bundles of the webhook configuration {CONFIGURATION} could not be kept ({why}); airgate's service account needs get, patch on validatingwebhookconfigurations.admissionregistration.k8s.io/{CONFIGURATION}"
-    )
+fn bundles_failed(error: &StoreError) -> String {
+    let of = format!("validatingwebhookconfigurations.admissionregistration.k8s.io/{CONFIGURATION}");
+    let rights = missing(error, &of);
+    format!("the CA bundles of the webhook configuration {CONFIGURATION} could not be kept ({error}){rights}")
+}
+
+/// What to grant, where a right is what was missing.
+fn missing(error: &StoreError, of: &str) -> String {
+    match error {
+        StoreError::Denied(_) => format!("; airgate's service account needs get, patch on {of}"),
+        _ => String::new(),
+    }
 }
 
 fn described(action: Action) -> &'static str {

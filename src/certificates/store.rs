@@ -27,6 +27,9 @@ const MAX_BYTES: usize = 4 << 20;
 pub(super) enum StoreError {
     #[error("{0}")]
     Failed(String),
+    /// 403, with the API server's words.
+    #[error("{0}")]
+    Denied(String),
     #[error("it was changed since it was read")]
     Conflict,
     #[error("it is not there")]
@@ -223,7 +226,7 @@ impl Store {
             404 => Err(StoreError::NotFound),
             409 => Err(StoreError::Conflict),
             // Its words name who may not do what. Those of other refusals could quote what was sent.
-            403 => Err(failed(message(answer.body()))),
+            403 => Err(StoreError::Denied(shown(&message(answer.body())).into_owned())),
             code => Err(failed(format!("HTTP {code}"))),
         }
     }

@@ -10,6 +10,7 @@ use super::output::{line, note};
 use crate::manifests::{
     Certificates, Document, Endpoint, Flavor, IMAGE, Options, documents, files, olm, render, rights_alone, tree, write,
 };
+use crate::pullspec::Digest;
 use crate::settings::ServerMode;
 
 #[derive(Debug, Args)]
@@ -80,6 +81,9 @@ pub fn run(args: &ManifestsArgs) -> Result<ExitCode> {
             bail!("--flavor olm is a whole operator: leave --only, --url and --ca-file out");
         }
         write(directory, &olm(&options, args.bundle_image.as_deref().unwrap_or(BUNDLE_IMAGE))?)?;
+        if options.image == IMAGE || args.bundle_image.is_none() {
+            note("note: airgate's image or the bundle's is a placeholder; give both by --image and --bundle-image");
+        }
         return Ok(ExitCode::SUCCESS);
     }
     if args.bundle_image.is_some() {
@@ -111,6 +115,8 @@ fn print(options: &Options, documents: &[Document]) -> Result<()> {
     let deployed = documents.iter().any(|document| document.object["kind"] == "Deployment");
     if deployed && options.image == IMAGE && options.flavor != Flavor::Payload {
         note("note: the image is a placeholder; give the mirrored one by --image PULLSPEC, or by images: of kustomize");
+    } else if deployed && options.image != IMAGE && !options.image.contains('@') {
+        note("note: the image is named by a tag, which can be moved to another one: name it by digest");
     }
     Ok(())
 }
@@ -146,6 +152,11 @@ impl ManifestsArgs {
         }
         if self.image.is_empty() || self.image.contains(char::is_whitespace) {
             bail!("--image {:?} is no pullspec: it must look like HOST/PATH@sha256:DIGEST", self.image);
+        }
+        if let Some((_, digest)) = self.image.split_once('@')
+            && Digest::parse(digest).is_none()
+        {
+            bail!("--image {:?}: {digest:?} is no digest, which is sha256: and 64 hex digits", self.image);
         }
         Ok(Options {
             mode: match self.mode {

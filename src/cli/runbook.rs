@@ -10,16 +10,18 @@ use crate::manifests::monitoring::alerts::{ALERTS, RUNBOOK_TEXT, section};
 
 #[derive(Debug, Args)]
 pub struct RunbookArgs {
-    /// An alert, such as AirgateDown, or words of another heading, such as a webhook's name; without it, all of the runbook
-    alert: Option<String>,
+    /// An alert, such as AirgateDown, or words of another section, such as the error that was printed; without it, all of
+    /// the runbook
+    words: Vec<String>,
 }
 
 pub fn run(args: &RunbookArgs) -> Result<ExitCode> {
-    let Some(name) = &args.alert else {
+    if args.words.is_empty() {
         line(RUNBOOK_TEXT.trim_end());
         return Ok(ExitCode::SUCCESS);
-    };
-    match section(name) {
+    }
+    let name = args.words.join(" ");
+    match section(&name) {
         Some(section) if !name.trim().is_empty() => line(section),
         _ => {
             let mut names: Vec<_> = ALERTS.iter().map(|alert| alert.name).collect();

@@ -40,11 +40,12 @@ From then on the API server asks airgate nothing: every step passes unjudged. It
 airgate.io/unregistered on airgate's namespace, which keeps a running airgate serve --register from registering again, and
 deletes the validatingwebhookconfiguration airgate. With oc alone:
 
-  oc annotate namespace openshift-airgate airgate.io/unregistered='WHY'
+  oc annotate namespace openshift-airgate airgate.io/unregistered='WHY' --overwrite
   oc delete validatingwebhookconfiguration airgate
 
 The second command suffices where airgate is not running. It exits 0 when the configuration is gone, or was not there, 1 when
-it is gone and may come back, since the namespace could not be annotated, 2 when it could not be taken away.";
+it is gone and may come back, since no namespace could be annotated, 2 when it could not be taken away, or when --undo finds
+nothing to take back.";
 
 /// For how long it looks whether the configuration stays away: what a replica had begun to write is done by then.
 const STAYS_AWAY: u32 = 6;
@@ -89,9 +90,12 @@ async fn unregister(args: &UnregisterArgs, site: &Site) -> Result<Told> {
     let named = args.namespace.clone().or_else(|| environment("AIRGATE_NAMESPACE"));
     let of = stored.as_ref().map(namespaces_of).unwrap_or_default();
     let candidates = match named {
+        Some(name) if !of.is_empty() && !of.contains(&name) => {
+            bail!("the configuration is of {}, not of {name}: leave --namespace out, or name that", of.join(", "))
+        }
         Some(name) => vec![name],
         None if of.is_empty() => usual(),
-        None => of.clone(),
+        None => of,
     };
     // Before the configuration goes, or a running airgate would bring it back.
     for namespace in &candidates {
@@ -101,16 +105,12 @@ async fn unregister(args: &UnregisterArgs, site: &Site) -> Result<Told> {
                 told.said.push(format!("namespace/{namespace} annotated: no airgate in it registers again"));
                 told.namespace = Some(namespace.clone());
             }
-            Err(Failure::Absent) if !of.is_empty() && !of.contains(namespace) => bail!(
-                "there is no namespace {namespace}, and the configuration is of {}: leave --namespace out, or name that",
-                of.join(", ")
-            ),
             Err(Failure::Absent) => {}
             // The guard is to go all the same; what could bring it back is said.
             Err(why) => {
                 told.may_return = true;
                 told.said.push(format!(
-                "namespace/{namespace} could not be annotated ({why}): a running airgate serve --register will register again, unless somebody runs\n  oc annotate namespace {} {UNREGISTERED}={}",
+                "namespace/{namespace} could not be annotated ({why}): a running airgate serve --register will register again, unless somebody runs\n  oc annotate namespace {} {UNREGISTERED}={} --overwrite",
                 shell_word(namespace), shell_word(&args.reason)
             ));
             }
@@ -123,6 +123,7 @@ async fn unregister(args: &UnregisterArgs, site: &Site) -> Result<Told> {
             match site.delete_configuration(uid).await {
                 Ok(()) => {
                     let again = if told.deleted { " again: it had come back" } else { "" };
+                    told.may_return |= told.deleted && !told.annotated;
                     told.said.push(format!("validatingwebhookconfiguration/airgate deleted{again}"));
                     told.deleted = true;
                 }
@@ -159,8 +160,19 @@ async fn unregister(args: &UnregisterArgs, site: &Site) -> Result<Told> {
         told.said
             .push("validatingwebhookconfiguration/airgate is not there: the API server asks airgate nothing".into());
     }
-    if told.annotated {
-        told.said.push("to register again: airgate unregister --undo".into());
+    match &told.namespace {
+        Some(namespace) => {
+            let named = if usual().contains(namespace) { String::new() } else { format!(" --namespace {namespace}") };
+            told.said.push(format!("to register again: airgate unregister --undo{named}"));
+        }
+        None if !told.deleted => {
+            told.may_return = true;
+            told.said.push(format!(
+                "there is no namespace {}: if airgate serve --register runs in another one, it registers as soon as it can; give --namespace",
+                candidates.join(" or ")
+            ));
+        }
+        None => {}
     }
     Ok(told)
 }
@@ -173,23 +185,27 @@ fn leaving(stored: &Value) -> bool {
 async fn undo(args: &UnregisterArgs, site: &Site) -> Result<Told> {
     let mut told = Told { namespace: None, deleted: false, annotated: false, may_return: false, said: vec![] };
     let named = args.namespace.clone().or_else(|| environment("AIRGATE_NAMESPACE"));
-    for namespace in named.clone().map_or_else(usual, |name| vec![name]) {
-        let stored = site.namespace(&namespace).await;
+    let candidates = named.clone().map_or_else(usual, |name| vec![name]);
+    for namespace in &candidates {
+        let stored = site.namespace(namespace).await;
         let stored = stored.map_err(|why| anyhow::anyhow!("namespace/{namespace} cannot be read: {why}"))?;
         if stored.is_none() && named.is_some() {
             bail!("there is no namespace {namespace}: name the one in which airgate runs, or leave --namespace out");
         }
         if let Home::Unregistered(reason) = home(stored.as_ref()) {
-            let removed = site.set_unregistered(&namespace, None).await;
+            let removed = site.set_unregistered(namespace, None).await;
             removed.map_err(|why| anyhow::anyhow!("namespace/{namespace} cannot be annotated: {why}"))?;
             told.said.push(format!(
                 "namespace/{namespace}: {UNREGISTERED} ({reason}) removed; airgate serve --register in it registers within seconds"
             ));
-            told.namespace = Some(namespace);
+            told.namespace = Some(namespace.clone());
         }
     }
     if told.said.is_empty() {
-        told.said.push(format!("no namespace has {UNREGISTERED}; give --namespace where airgate's has another name"));
+        bail!(
+            "{UNREGISTERED} is not set on {}; give --namespace where airgate runs in another one",
+            candidates.join(" or ")
+        );
     }
     Ok(told)
 }

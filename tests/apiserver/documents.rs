@@ -14,7 +14,7 @@ mod walk;
 use std::path::Path;
 
 use page::Page;
-use serde_json::json;
+use serde_json::{Value, json};
 use walk::Walk;
 
 use crate::crds::CrdSet;
@@ -50,6 +50,12 @@ fn person<'a>(testbed: &'a Testbed, spawn: &'a walk::Spawn<'a>) -> Walk<'a> {
     std::os::unix::fs::symlink(Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy"), walk.dir.join("deploy"))
         .expect("a copy of the repository");
     walk
+}
+
+/// What is stored in a namespace, as in `stored(&testbed, "airgate", "secret/airgate-tls")`.
+fn stored(testbed: &Testbed, namespace: &str, object: &str) -> Option<Value> {
+    let text = testbed.kubectl(["get", object, "-n", namespace, "-o", "json", "--ignore-not-found"]).success();
+    (!text.trim().is_empty()).then(|| serde_json::from_str(&text).expect("JSON from kubectl"))
 }
 
 /// A release image as a mirroring tool leaves it, in this directory.

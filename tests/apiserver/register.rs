@@ -246,11 +246,13 @@ fn the_ways_out() {
     assert!(code == 0 && text.contains("airgate.io/unregistered (airgate unregister) removed"), "{text}");
     cluster.fails_closed("registered again");
     let (code, text) = unregister(&cluster, &["--undo"]);
-    assert!(code == 0 && text.contains("no namespace has airgate.io/unregistered"), "{text}");
+    assert!(code == 2 && text.contains("is not set on openshift-airgate or airgate"), "{text}");
     let (code, text) = unregister(&cluster, &["--undo", "--namespace", "typo"]);
     assert!(code == 2 && text.contains("there is no namespace typo"), "{code} {text}");
-    let (code, text) = unregister(&cluster, &["--namespace", "typo"]);
-    assert!(code == 2 && text.contains("the configuration is of openshift-airgate"), "{code} {text}");
+    for other in ["typo", "default"] {
+        let (code, text) = unregister(&cluster, &["--namespace", other]);
+        assert!(code == 2 && text.contains("the configuration is of openshift-airgate"), "{code} {text}");
+    }
     cluster.fails_closed("registered still");
 
     // With oc alone: without the annotation it comes back, with it it does not.

@@ -123,9 +123,9 @@ fn a_directory_is_written_anew_but_never_over_what_somebody_else_wrote() {
     let directory = parent.path().join("deploy");
     let name = directory.to_str().unwrap();
     let write = |more: &[&str]| airgate(&[&["manifests", "--flavor", "kubernetes", "--dir", name], more].concat());
-    assert_eq!(write(&["--image", "registry.example/airgate@sha256:0"]).code, 0);
+    assert_eq!(write(&["--image", "registry.example/airgate:1"]).code, 0);
     let first = tree(&directory);
-    assert!(first["deployment.yaml"].contains("image: registry.example/airgate@sha256:0"), "{first:#?}");
+    assert!(first["deployment.yaml"].contains("image: registry.example/airgate:1"), "{first:#?}");
     assert!(first["kustomization.yaml"].contains("- deployment.yaml"), "{first:#?}");
 
     // Of another run, which had one more file; and a neighbour that is nobody's business.
@@ -167,6 +167,7 @@ fn options_that_do_not_go_together_are_refused_with_what_does() {
         (&["--flavor", "payload", "--certificates", "keeper"], "service-ca, which every cluster has"),
         (&["--flavor", "payload", "--single-node"], "share a single node"),
         (&["--flavor", "payload", "--tree", "/nowhere"], "give --dir"),
+        (&["--image", "a@sha256:0"], "64 hex digits"),
         (&["--image", "two words"], "HOST/PATH@sha256:DIGEST"),
         (&["--user", "somebody"], "--only"),
         (&["--tree", "/nowhere", "--dir", "/nowhere"], "cannot be used with"),

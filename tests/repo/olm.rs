@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::run::airgate;
 
 const IMAGE: &str =
-    "registry.example:5000/airgate@sha256:0000000000000000000000000000000000000000000000000000000000000000";
+    "registry.example:5000/airgate@sha256:cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc";
 
 fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -299,15 +299,20 @@ pub(super) fn group(namespace: &str) -> Value {
     json!({"name": "airgate", "rules": ALERTS.iter().map(|alert| alert.rule(namespace)).collect::<Vec<_>>()})
 }
 
-/// The runbook's section with this in its heading, such as an alert's name or a webhook's, heading included.
+/// The runbook's section with this in its heading, such as an alert's name; else the one whose heading has, between
+/// backticks, a part of this, such as of the error that was printed; else the first that has it at all.
 #[must_use]
-pub fn section(name: &str) -> Option<&'static str> {
-    let name = name.to_lowercase();
-    let headed = |(start, _): &(usize, &str)| {
-        RUNBOOK_TEXT[start + 4..].lines().next().is_some_and(|heading| heading.to_lowercase().contains(&name))
-    };
-    let start = RUNBOOK_TEXT.match_indices("\n## ").find(headed)?.0 + 1;
-    let rest = &RUNBOOK_TEXT[start..];
-    let end = rest[1..].find("\n## ").map_or(rest.len(), |end| end + 2);
-    Some(rest[..end].trim_end())
+pub fn section(words: &str) -> Option<&'static str> {
+    let words = words.trim().to_lowercase();
+    let heading = |section: &str| section.lines().next().unwrap_or_default().to_lowercase();
+    let headed = |section: &&str| heading(section).contains(&words);
+    let quoted = |section: &&str| heading(section).split('`').skip(1).step_by(2).any(|part| words.contains(part));
+    let anywhere = |section: &&str| section.to_lowercase().contains(&words);
+    sections().find(headed).or_else(|| sections().find(quoted)).or_else(|| sections().find(anywhere))
+}
+
+fn sections() -> impl Iterator<Item = &'static str> {
+    let end_of =
+        |start: usize| RUNBOOK_TEXT[start + 1..].find("\n## ").map_or(RUNBOOK_TEXT.len(), |end| start + end + 2);
+    RUNBOOK_TEXT.match_indices("\n## ").map(move |(at, _)| RUNBOOK_TEXT[at + 1..end_of(at + 1)].trim_end())
 }

@@ -26,7 +26,7 @@ Settings: a ConfigMap with a `config.yaml`, mounted and named by the Subscriptio
 
 Before the Subscription and the ClusterServiceVersion are deleted:
 
-    oc annotate namespace openshift-airgate airgate.io/unregistered=uninstall
+    oc annotate namespace openshift-airgate airgate.io/unregistered=uninstall --overwrite
     oc delete validatingwebhookconfiguration airgate
 
 OLM keeps the namespace, and what the namespace owns. A configuration that is left behind refuses upgrades and removals

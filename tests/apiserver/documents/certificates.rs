@@ -12,7 +12,7 @@ use super::in_cluster::IMAGES;
 use super::kubelet::Pods;
 use super::page::Page;
 use super::walk::{Then, Walk};
-use super::{cluster, operators, person};
+use super::{cluster, operators, person, stored};
 use crate::deploy::install_crds_of_others;
 use crate::server::eventually;
 use crate::testbed::Testbed;
@@ -21,21 +21,19 @@ use crate::testbed::Testbed;
 struct Seen<'a>(&'a Testbed);
 
 impl Seen<'_> {
-    fn get(&self, what: [&str; 2]) -> Value {
-        let [kind, name] = what;
-        let text = self.0.kubectl(["get", kind, name, "-n", "airgate", "-o", "json"]).success();
-        serde_json::from_str(&text).expect("JSON from kubectl")
+    fn get(&self, object: &str) -> Value {
+        stored(self.0, "airgate", object).unwrap_or_else(|| panic!("no {object}"))
     }
 
     fn secret(&self, key: &str) -> Option<Vec<u8>> {
-        let secret = self.get(["secret", "airgate-tls"]);
+        let secret = self.get("secret/airgate-tls");
         Some(STANDARD.decode(secret["data"][key].as_str()?).expect("base64"))
     }
 
     /// The CAs of the Secret, one PEM each, where every webhook has just them.
     fn trusted(&self) -> Option<Vec<String>> {
         let bundle = self.secret("ca.crt")?;
-        let configuration = self.get(["validatingwebhookconfiguration", "airgate"]);
+        let configuration = self.get("validatingwebhookconfiguration/airgate");
         let webhooks = configuration["webhooks"].as_array().expect("webhooks");
         let same = webhooks.iter().all(|webhook| webhook["clientConfig"]["caBundle"] == STANDARD.encode(&bundle));
         let text = String::from_utf8(bundle).expect("PEM");
@@ -101,13 +99,13 @@ fn a_secret_is_lost_harmed_and_given_to_another_keeper_and_back() {
     // The pods have what cert-manager made as files. Then an upgrade without the flag of the install, and the right one again.
     let kept_by_cert_manager = |walk: &Walk| {
         guarded(walk);
-        let (secret, ca) = (seen.get(["secret", "airgate-tls"]), seen.trusted().expect("one CA everywhere"));
+        let (secret, ca) = (seen.get("secret/airgate-tls"), seen.trusted().expect("one CA everywhere"));
         let (_, _, why) = walk.run(&manifests);
         assert!(why.contains("Secret \"airgate-tls\" is invalid: type"), "{why}");
         pods.borrow_mut().roll_out(IMAGES[0]);
         guarded(walk);
         assert_eq!(
-            (seen.get(["secret", "airgate-tls"])["data"].clone(), seen.trusted()),
+            (seen.get("secret/airgate-tls")["data"].clone(), seen.trusted()),
             (secret["data"].clone(), Some(ca))
         );
         let (code, _, why) = walk.run(&manifests.replace("kubernetes", "kubernetes --certificates cert-manager"));
@@ -120,7 +118,7 @@ fn a_secret_is_lost_harmed_and_given_to_another_keeper_and_back() {
         });
         assert_eq!(own.len(), 1);
         assert_eq!(
-            seen.get(["validatingwebhookconfiguration", "airgate"])["metadata"]["annotations"]["cert-manager.io/inject-ca-from"],
+            seen.get("validatingwebhookconfiguration/airgate")["metadata"]["annotations"]["cert-manager.io/inject-ca-from"],
             json!(null)
         );
         guarded(walk);

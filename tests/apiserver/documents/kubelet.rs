@@ -9,6 +9,7 @@ use std::process::{Child, Command};
 use base64::Engine as _;
 use serde_json::{Value, json};
 
+use super::stored;
 use super::walk::http_get;
 use crate::server::{eventually, random};
 use crate::testbed::Testbed;
@@ -29,10 +30,7 @@ impl<'a> Pods<'a> {
     }
 
     fn object(&self, kind: &str, name: &str) -> Option<Value> {
-        let output =
-            self.testbed.kubectl(["get", kind, name, "-n", self.namespace, "-o", "json", "--ignore-not-found"]);
-        let text = output.success();
-        (!text.trim().is_empty()).then(|| serde_json::from_str(&text).expect("JSON from kubectl"))
+        stored(self.testbed, self.namespace, &format!("{kind}/{name}"))
     }
 
     /// Replaces what runs by what the Deployment says now, waits until all of it is ready, lets the Service lead there,

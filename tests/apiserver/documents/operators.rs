@@ -8,6 +8,7 @@ use airgate::tls::{install_provider, self_signed};
 use base64::Engine as _;
 use serde_json::{Value, json};
 
+use super::stored;
 use crate::kubectl::Kubectl;
 use crate::server::poll;
 use crate::testbed::Testbed;
@@ -21,10 +22,8 @@ struct Site<'a> {
 }
 
 impl Site<'_> {
-    fn object(&self, kind: &str, name: &str) -> Option<Value> {
-        let args = ["get", kind, name, "-n", self.namespace, "-o", "json", "--ignore-not-found"];
-        let text = self.testbed.kubectl(args).success();
-        (!text.trim().is_empty()).then(|| serde_json::from_str(&text).expect("JSON from kubectl"))
+    fn object(&self, object: &str) -> Option<Value> {
+        stored(self.testbed, self.namespace, object)
     }
 
     fn patch(&self, kind: &str, name: &str, kind_of_patch: &str, patch: &Value) {
@@ -36,7 +35,7 @@ impl Site<'_> {
     fn issue(&self, by: &str, secret: &str) -> String {
         install_provider();
         let dir = self.testbed.dir().join(by);
-        if self.object("secret", secret).is_none() {
+        if self.object(&format!("secret/{secret}")).is_none() {
             if dir.exists() {
                 fs::remove_dir_all(&dir).expect("forget a certificate");
             }
@@ -53,7 +52,7 @@ impl Site<'_> {
 
     /// The CA into every webhook of the configuration, which asks for it by this annotation.
     fn inject(&self, ca: &str, (annotation, value): (&str, &str)) {
-        let registered = self.object("validatingwebhookconfiguration", "airgate").expect("the webhooks");
+        let registered = self.object("validatingwebhookconfiguration/airgate").expect("the webhooks");
         assert_eq!(registered["metadata"]["annotations"][annotation], value);
         let bundle = base64::engine::general_purpose::STANDARD.encode(ca);
         let count = registered["webhooks"].as_array().expect("webhooks").len();
@@ -66,7 +65,7 @@ impl Site<'_> {
 /// A certificate in the Secret that the Service asks for; its CA.
 pub fn serving_certificate(testbed: &Testbed) -> String {
     let site = Site { testbed, namespace: OPENSHIFT };
-    let service = site.object("service", "airgate").expect("a Service airgate");
+    let service = site.object("service/airgate").expect("a Service airgate");
     let secret = &service["metadata"]["annotations"]["service.beta.openshift.io/serving-cert-secret-name"];
     site.issue("service-ca", secret.as_str().expect("a Secret's name"))
 }
@@ -76,7 +75,7 @@ pub fn of_openshift(testbed: &Testbed) {
     let site = Site { testbed, namespace: OPENSHIFT };
     let ca = serving_certificate(testbed);
     site.inject(&ca, ("service.beta.openshift.io/inject-cabundle", "true"));
-    let trusted = site.object("configmap", "airgate-trusted-ca").expect("a ConfigMap for CAs");
+    let trusted = site.object("configmap/airgate-trusted-ca").expect("a ConfigMap for CAs");
     assert_eq!(trusted["metadata"]["labels"]["config.openshift.io/inject-trusted-cabundle"], "true");
     site.patch("configmap", "airgate-trusted-ca", "--type=merge", &json!({"data": {"ca-bundle.crt": ca}}));
 }
@@ -84,7 +83,7 @@ pub fn of_openshift(testbed: &Testbed) {
 /// A certificate in the Secret that the Certificate asks for, marked as cert-manager marks it, and its CA in the webhooks.
 pub fn of_cert_manager(testbed: &Testbed) {
     let site = Site { testbed, namespace: "airgate" };
-    let certificate = site.object("certificate", "airgate").expect("a Certificate airgate");
+    let certificate = site.object("certificate/airgate").expect("a Certificate airgate");
     let secret = certificate["spec"]["secretName"].as_str().expect("a Secret's name");
     let ca = site.issue("cert-manager", secret);
     let marks = json!({"metadata": {"annotations": {"cert-manager.io/certificate-name": "airgate"}},

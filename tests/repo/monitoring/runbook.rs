@@ -46,6 +46,26 @@ fn every_alert_has_its_section() {
 }
 
 #[test]
+fn what_a_person_sees_leads_to_its_section() {
+    let why = r#"Error from server (InternalError): failed calling webhook "clusterversion.airgate.io": Post "https://x": EOF"#;
+    for (words, heading) in [
+        (vec!["airgatedown"], "AirgateDown"),
+        (vec!["locked", "out"], "Locked out?"),
+        (vec![why], r#"`failed calling webhook "clusterversion.airgate.io"` (or `internalreleaseimage.airgate.io`)"#),
+        (
+            vec!["context deadline exceeded"],
+            r#"`failed calling webhook "clusterversion.airgate.io"` (or `internalreleaseimage.airgate.io`)"#,
+        ),
+        (vec!["airgate unregister"], "Locked out?"),
+    ] {
+        let printed = airgate(&[&["runbook"], &words[..]].concat());
+        assert_eq!((printed.code, printed.stdout.lines().next()), (0, Some(&*format!("## {heading}"))), "{words:?}");
+    }
+    let unknown = airgate(&["runbook", "no such thing"]);
+    assert!(unknown.code == 2 && unknown.stderr.contains("AirgateDown"), "{}", unknown.stderr);
+}
+
+#[test]
 fn links_within_the_runbook_lead_somewhere() {
     let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/runbook.md")).unwrap();
     let anchors: Vec<_> = headings(&page).into_iter().map(anchor).collect();
