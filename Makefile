@@ -13,7 +13,7 @@ image: ## build the static binary and the container image with it
 # What ships is optimised as a whole, which takes minutes and changes nothing that a test could see.
 test: export CARGO_PROFILE_RELEASE_LTO = off
 test: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS = 16
-# Tests wait for servers and for time to pass more than they compute.
+# Tests wait for servers and for time to pass: with one a core, the cores would idle a fifth of the time.
 test: export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 test: lint ## everything that CI checks (the first run builds an API server: some minutes)
 	tests/registry/tools
